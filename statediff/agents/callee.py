@@ -62,7 +62,7 @@ def main() -> None:
 def _result(
     order: Mapping[str, Any], call: Call | None, say: Callable[[Any], str | None]
 ) -> dict[str, Any]:
-    """What became of the call of the function, for the evaluator."""
+    """The outcome of the call of the function, for the evaluator."""
     module, _, name = order["function"].partition(":")
     try:
         function = getattr(importlib.import_module(module), name, None)
@@ -82,7 +82,7 @@ def _result(
 
 
 def awaited(returned: Any) -> Any:
-    """What an asynchronous function gives in the end, in an event loop of its own."""
+    """The result of an asynchronous function, in an event loop of its own."""
     if not inspect.isawaitable(returned):
         return returned
 

@@ -78,16 +78,16 @@ class CommandAgent:
     environment: tuple[tuple[str, str], ...] = ()
     """Further variables the program gets."""
     stdin: Path | int | None = None
-    """What the program reads on standard input: a file, or an open one; None: nothing."""
+    """The program's standard input: a file, or an open one; None: nothing."""
     is_own: bool = False
     """It is the caller's own program: it runs in the caller's folder, with the caller's environment
     and standard input, and what it prints is passed on to standard error as well."""
     withheld: frozenset[str] = frozenset()
-    """Of the caller's environment, what its own program does not get."""
+    """Variables of the caller's environment that its own program does not get."""
     isolation: str = NONE
     """One of `isolation.KINDS` that this machine allows."""
     hint: str = ""
-    """What to say beside the error of a program that failed."""
+    """A hint beside the error of a program that failed."""
     network: tuple[str, ...] = ()
     """`HOST:PORT` of what it reaches beside the trial's own endpoints, e.g. its model's API."""
 
@@ -232,7 +232,7 @@ def agent_environment(trial: Trial, pass_environment: tuple[str, ...] = ()) -> d
 
 
 def task_environment(trial: Trial) -> dict[str, str]:
-    """What a program is given: its task, and where the systems are."""
+    """The environment of a program: its task, and where the systems are."""
     environment = {
         "STATEDIFF_TASK": trial.prompt,
         "STATEDIFF_INPUTS": json.dumps({n: _plain(v) for n, v in sorted(trial.inputs.items())}),
@@ -311,7 +311,7 @@ def require_going(halted: threading.Event) -> None:
 
 
 def _drain(process: subprocess.Popen[bytes], streams: Mapping[str, StreamHead]) -> None:
-    """What was still in the pipes is read; a stray process that keeps one open is not awaited."""
+    """Read the rest of the pipes; a stray process that keeps one open is not awaited."""
     deadline = time.monotonic() + _GRACE_SECONDS
     pipes = {"stdout": process.stdout, "stderr": process.stderr}
     for name, pipe in pipes.items():

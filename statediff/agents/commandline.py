@@ -102,7 +102,7 @@ def _hint(words: Sequence[str], folder: Path) -> str:
 
 
 def how_to_run(program: str, after: str = "") -> str:
-    """What to do with a program's file that cannot be executed."""
+    """Advice on a program's file that cannot be executed."""
     by = {".sh": "sh", ".js": "node", ".rb": "ruby"}.get(Path(program).suffix, "python")
     return f"name what runs it, e.g. {after}{by} {program}, or make it executable (chmod +x)"
 
@@ -125,7 +125,7 @@ class CommandLine:
     words: tuple[str, ...]
     name: str
     hint: str = ""
-    """What to say if it fails."""
+    """A hint, if it fails."""
 
     @staticmethod
     def parse(text: str, folder: Path | None = None, *, is_elsewhere: bool = False) -> CommandLine:

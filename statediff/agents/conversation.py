@@ -49,7 +49,7 @@ class Simulated(Protocol):
     """Somebody who speaks for the user beside the contract's rules, such as a model."""
 
     def answer(self, aim: str, said: Sequence[tuple[str, Value | NoAnswer]]) -> str | None:
-        """What the user says next in the turn, in which the contract has it say `aim`.
+        """The user's next message in the turn, in which the contract has it say `aim`.
 
         `said` has each message of the user and the reply to it, from the first turn on. None: the
         user has nothing more to say in this turn. `AdapterError` where nobody can say.
@@ -58,7 +58,7 @@ class Simulated(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """What a trial's turns are judged by: its contract, its systems, and its state before."""
+    """The judge of a trial's turns: its contract, its systems, and its state before."""
 
     file: ContractFile
     sandbox: Sandbox
@@ -119,7 +119,7 @@ class Conversation:
         self._inputs = {name: plain_value(raw) for name, raw in written.items()}
         self._said = [_Said(spoken(self._turns[0].say, self._inputs), 1, 1, 0)]
         self.failure: Exception | None = None
-        """What went wrong around the agent while the user was to speak."""
+        """A failure around the agent while the user was to speak."""
 
     def answer(self, reply: Value, so_far: Callable[[], Trace]) -> str | None:
         """The user's next message after the agent's reply; None where there is nothing more to say.

@@ -50,7 +50,7 @@ from statediff.systems.base.tool import ToolError
 AgentFunction: TypeAlias = Callable[[Trial], Any]
 Tool: TypeAlias = Callable[[str, Mapping[str, Any]], Any]
 MAX_WORD_BYTES: Final = 8 * MAX_ANSWER_BYTES
-"""Of one line of a function's process: its answer as text in a text, all of it escaped."""
+"""The most bytes of one line of a function's process: its answer as escaped text."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _unreadable(returned: object) -> str | None:
 
 
 def _recorded(run_in: Callable[[Trial, Clock], AgentRun], trial: Trial, clock: Clock) -> AgentRun:
-    """What the function did; where there is a library, with the calls that it made of tools."""
+    """The run of the function; where there is a library, with the calls that it made of tools."""
     if trial.library is None:
         return run_in(trial, clock)
     with recording(clock) as recorder:
@@ -120,7 +120,7 @@ def _by_tools(
     clock: Clock,
     recorder: Recorder,
 ) -> AgentRun:
-    """What may be read is read through the gate; the systems behind it are not given."""
+    """The function reads through the gate; the systems behind it are not given."""
     urls = {name: url for name, url in trial.urls.items() if name not in library.sources}
     user = heard(trial.user, recorder.so_far)
     table = tool_table(trial.urls, recorder, library, trial.tools, looks=trial.looks)

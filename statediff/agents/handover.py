@@ -59,7 +59,7 @@ def read_answer(path: Path, form: str = "json") -> Value | NoAnswer:
 
 
 def as_answer(returned: object) -> Value | NoAnswer:
-    """What a function returned, read as if it had been written to the answer file."""
+    """A function's result, read as if it had been written to the answer file."""
     try:
         raw = json.dumps(returned, ensure_ascii=False, allow_nan=False).encode("utf-8")
         return read_json(raw, "answer", max_bytes=MAX_ANSWER_BYTES, max_depth=MAX_HANDED_DEPTH)
@@ -183,11 +183,11 @@ class _Log:
         self._actions: list[Action] = []
         self._turns: list[Turn] = []
         self._open: dict[str, int] = {}
-        """Where the calls are that have begun, by their ids in the log."""
+        """Positions of the calls that have begun, by their ids in the log."""
         self._failed: dict[tuple[str, str], int] = {}
 
     def trace(self, cause: str) -> Trace:
-        """What the lines say; a call without an end failed, as far as anybody knows."""
+        """The trace in the lines; a call without an end failed, as far as anybody knows."""
         for at in self._open.values():
             self._actions[at] = replace(self._actions[at], error=NOT_ENDED)
         return Trace(tuple(self._actions), False, cause, True, tuple(self._turns) or None)

@@ -83,7 +83,7 @@ _PARTS: Final = {
     "system calls": ("filter",),
     "limits": ("limits",),
 }
-"""What is kept apart, and by which of the means that keep it."""
+"""Each kind of isolation → the means that make it."""
 _LIMITS: Final = {
     "processes": 4096,
     "open_files": 16 * 1024,
@@ -96,7 +96,7 @@ _PORTS: Final = {
     "postgres": 5432, "postgresql": 5432, "mysql": 3306, "mariadb": 3306, "mssql": 1433,
     "mongodb": 27017, "redis": 6379, "amqp": 5672,
 }  # fmt: skip
-"""Where a URL leads that names no port."""
+"""The port of a URL that names none."""
 _ENDPOINT: Final = re.compile(
     r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_.-]{1,253})):(?P<port>[0-9]{1,5})"
 )
@@ -205,7 +205,7 @@ def _codes() -> Mapping[str, CodeType]:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What a supervisor is to begin."""
+    """The program that a supervisor is to begin."""
 
     command: Sequence[str] | None
     """None: nothing; it says what it could do."""
@@ -269,7 +269,7 @@ class Supervised:
         return not self.answer.get("is_clean", "failed" in self.answer)
 
     def listen(self, seconds: float) -> bool:
-        """Whether it has said its last within so many seconds."""
+        """True if it has said its last within so many seconds."""
         until = time.monotonic() + seconds
         while (
             not self.is_over
@@ -279,7 +279,7 @@ class Supervised:
         return self.is_over
 
     def take(self) -> None:
-        """What it has just said is in `answer`."""
+        """Put its last message into `answer`."""
         try:
             piece = twice(lambda: self.line.recv(_MAX_ANSWER))
         except OSError:

@@ -227,7 +227,7 @@ class ToolRequest:
 
 
 class Messages:
-    """What all messages of one trace say of calls, by the id of the call."""
+    """The calls in all messages of one trace, by the id of the call."""
 
     def __init__(self, spans: Iterable[Span], events: Iterable[Event]) -> None:
         self._requests: dict[str, ToolRequest] = {}
@@ -242,12 +242,12 @@ class Messages:
             self._event(event)
 
     def arguments(self, call: str | None) -> Any:
-        """What the model gave the call, or None."""
+        """The arguments that the model gave the call, or None."""
         request = self._requests.get(call or "")
         return None if request is None else request.arguments
 
     def result(self, call: str | None) -> Any:
-        """What came back, or None."""
+        """The result, or None."""
         return self._results.get(call or "")
 
     def completed_requests(self) -> Iterator[ToolRequest]:
@@ -270,7 +270,7 @@ class Messages:
                 self._attributes(body, event.at)
 
     def _exchange(self, span: Span) -> bool:
-        """Whether the span of a call itself tells what the call was given and what it gave.
+        """True if the span of a call itself tells what the call was given and what it gave.
 
         Then `gen_ai.tool.message`, elsewhere the response, holds the arguments, and `gen_ai.choice`
         the response under the id of the call: so the Strands library has it.
@@ -338,14 +338,14 @@ def as_arguments(raw: Any) -> Map | Unobserved:
 
 
 def as_result(raw: Any) -> Value | Unobserved:
-    """What was exported; of content that is one block of text, what that text is."""
+    """The exported content; for one block of text, that text."""
     found = _read_export(raw)
     text = _only_text(found)
     return found if text is None else _read_export(text)
 
 
 def _read_export(raw: Any) -> Value | Unobserved:
-    """What was exported, read as JSON where it is the text of some object or list."""
+    """The exported content, read as JSON where it is the text of some object or list."""
     if isinstance(raw, str) and raw.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(InputError):
             return read_json(raw.encode("utf-8", errors="replace"), "an attribute", max_depth=32)

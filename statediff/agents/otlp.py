@@ -20,12 +20,12 @@ MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_SPANS: Final = 200_000
 MAX_DEPTH: Final = 32
 _JSON_DEPTH: Final = 62
-"""Of the document: an attribute's nesting takes several levels of JSON each."""
+"""The most depth of a document: an attribute's nesting takes several levels of JSON each."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """What happened at an instant: an event of a span, or a record of a log within one."""
+    """An event at an instant: of a span, or a record of a log within one."""
 
     trace: str
     span: str

@@ -32,9 +32,9 @@ from statediff.model.trace import ActionClass
 from statediff.model.values import Unobserved
 
 MAX_LOG_BYTES: Final = 16 * 1024 * 1024
-"""Of a log that an agent wrote: what comes after is not read."""
+"""The bytes of an agent's own log that are read."""
 MAX_DEPTH: Final = 31
-"""Of a value: the line around it is one level more."""
+"""The most depth of a value: the line around it is one level more."""
 MAX_VALUE_BYTES: Final = 64 * 1024
 MAX_ERROR: Final = 2000
 MAX_NAME: Final = 200
@@ -121,7 +121,7 @@ class OwnLog:
 
 @dataclass
 class Outcome:
-    """What a call came to."""
+    """The outcome of a call."""
 
     result: object = None
     error: BaseException | str | None = None
@@ -190,7 +190,7 @@ def recorded(
 
 
 def _describe(wrapper: Any, function: Any, name: str) -> None:
-    """What frameworks read of a function, where a partial or an object does not say it itself."""
+    """Attributes of a function that frameworks read, where a partial or an object lacks them."""
     wrapper.__name__ = wrapper.__qualname__ = name
     called = function.__call__
     while isinstance(function, functools.partial):
@@ -205,7 +205,7 @@ def _describe(wrapper: Any, function: Any, name: str) -> None:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What a callable is called: its own name, or that of its function or class."""
+    """The name of a callable: its own, or that of its function or class."""
     while isinstance(function, functools.partial):
         function = function.func
     return str(getattr(function, "__name__", None) or type(function).__name__)
@@ -288,7 +288,7 @@ def _json(value: object) -> str | Unobserved:
 
 
 def _plain(value: object) -> object:
-    """What stands for a value that JSON does not have; `TypeError` where nothing does."""
+    """A value in place of one that JSON does not have; `TypeError` where there is none."""
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in fields(value)}
     if callable(dump := getattr(value, "model_dump", None)) and not isinstance(value, type):

@@ -28,7 +28,7 @@ from statediff.evidence.disclosure.rules import MARK, is_drawn, is_issued, is_un
 from statediff.systems.base.urls import PASSWORD_PREFIX
 
 OWN: Final = f"{MARK}own"
-"""What is in their place."""
+"""The text in place of own secrets."""
 _NAMED: Final = re.compile(r"(?:^|_)(?:PASSWORD|PASSWD|PWD|SECRET|TOKEN|KEY|CREDENTIALS?)(?:_|$)")
 
 

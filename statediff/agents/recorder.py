@@ -51,9 +51,9 @@ FORM: Final = "statediff.calls/1"
 NO_SECRETS: Final = OwnSecrets()
 MAX_CALLS: Final = 100_000
 MAX_VALUE_BYTES: Final = 64 * 1024
-"""Of the arguments, or of the result, of one call, written as JSON."""
+"""The most bytes of one call's arguments, or of its result, as JSON."""
 MAX_LOG_BYTES: Final = 64 * 1024 * 1024
-"""Of all lines together: of further calls the names are kept, and no values."""
+"""The most bytes of all lines: further calls keep their names, and no values."""
 MAX_DEPTH: Final = 32
 MAX_ERROR: Final = 2000
 MAX_NAME: Final = 200
@@ -174,7 +174,7 @@ class Recorder:
             self._write({"user": bounded(self._own.text(message), MAX_VALUE_BYTES)})
 
     def reply(self, reply: object) -> None:
-        """What the agent said to the user at the end of the turn."""
+        """The agent's reply to the user at the end of the turn."""
         kept = log_value(self._own.value(reply))
         with self._lock:
             if isinstance(kept, Unobserved):
@@ -286,7 +286,7 @@ class _LogFile:
         return None
 
     def is_as_written(self) -> bool:
-        """Whether the path leads to the file still, and it holds what was written and no more."""
+        """True if the path leads to the file still, and it holds what was written and no more."""
         found, at = hashlib.sha256(), 0
         try:
             if not os.path.samestat(self._path.lstat(), os.fstat(self._file)):

@@ -43,13 +43,13 @@ from statediff.systems.base.tool import (
 from statediff.systems.declared import declared_tools
 
 SHOWN_BYTES: Final = 16 * 1024
-"""Of a result that is too long: its beginning."""
+"""The bytes kept of a result that is too long: its beginning."""
 MAX_SAID: Final = 2000
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the agent gets for one call: one text, JSON where it is no error."""
+    """The agent's result of one call: one text, JSON where it is no error."""
 
     text: str
     is_error: bool = False
@@ -74,7 +74,7 @@ class ToolTable:
     def call(
         self, name: str, arguments: Any, *, context: str | None = None, messages: str | None = None
     ) -> Reply:
-        """What the call gave; `context` was offered to the agent, `messages` it said beside it."""
+        """The call's result; `context` was offered to the agent, `messages` it said beside it."""
         with self._idle:
             if self._is_closed:
                 return Reply("the trial is over; no further call is made", is_error=True)
@@ -133,7 +133,7 @@ class ToolTable:
         return Reply(text)
 
     def _look(self, call: str, tool: Tool[Any], marks: Marks) -> Marks:
-        """What the call wrote, now that the systems were read, where somebody asks for that."""
+        """The call's changes, now that the systems were read, where somebody asks for them."""
         if self._looks is None or tool.is_harmless:
             return marks
         return self._looks.after(call, tool.name, marks, is_one_step=tool.is_one_step)

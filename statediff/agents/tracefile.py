@@ -29,7 +29,7 @@ from statediff.model.trace import Trace, Turn
 from statediff.model.values import printable
 
 MAX_KEPT_BYTES: Final = 256 * 1024 * 1024
-"""Of a log that a recorder or a trial wrote."""
+"""The most bytes of a log that a recorder or a trial wrote."""
 _SNIFFED: Final = 4096
 
 
@@ -94,7 +94,7 @@ def _lines(path: Path) -> Trace:
 
 
 def _whole(path: Path) -> Trace:
-    """What a trial left in its folder."""
+    """The trace that a trial left in its folder."""
     what = printable(str(path))
     try:
         head, *actions = (
@@ -106,7 +106,7 @@ def _whole(path: Path) -> Trace:
 
 
 def _require_sound(trace: Trace) -> None:
-    """What reads our own files trusts that nobody else wrote them: here somebody else may have."""
+    """Our own readers trust that nobody else wrote these files: here somebody else may have."""
     check_shape(trace_document(trace), "trace.json")
     ids = {action.id for action in trace.actions}
     if len(ids) != len(trace.actions):

@@ -1,4 +1,4 @@
-"""What an agent is given, what it hands back, what it may cost, and what an agent is.
+"""Agents: their input, their output and their cost.
 
 A price is what one million tokens cost. Nothing is guessed: where a price or a server's count is
 missing, so is the cost, and a limit on the cost cannot be asked for.
@@ -34,13 +34,13 @@ _UNDONE: Final = "this trial was not carried through, and its agent is not to bl
 
 @dataclass(frozen=True)
 class Prices:
-    """Of one million tokens, in whatever currency; None where nobody says."""
+    """The price of one million tokens, in whatever currency; None where nobody says."""
 
     tokens_in: Decimal | None = None
     tokens_out: Decimal | None = None
 
     def cost(self, used: Usage) -> Decimal | None:
-        """What the tokens cost; None where a price or a count is not known."""
+        """The cost of the tokens; None where a price or a count is not known."""
         if self.tokens_in is None or self.tokens_out is None:
             return None
         if used.tokens_in is None or used.tokens_out is None:
@@ -50,7 +50,7 @@ class Prices:
 
 @dataclass(frozen=True)
 class Usage:
-    """What was asked of a model. Tokens are None once one answer came without a count."""
+    """The usage of a model. Tokens are None once one answer came without a count."""
 
     requests: int = 0
     retries: int = 0
@@ -78,7 +78,7 @@ class Usage:
 
 
 class Budget:
-    """What all trials of a run may cost together; safe to use from several threads."""
+    """The budget of all trials of a run; safe to use from several threads."""
 
     def __init__(
         self, prices: Prices, most: Decimal | None = None, left_undone: str = _UNDONE
@@ -148,11 +148,11 @@ class Trial:
     seed: int = 0
     """For whatever the agent draws at random: another trial of the task has another one."""
     library: Readable | None = None
-    """What may be read, where the contract says so; offered as the tools `search` and `fetch`."""
+    """The readable artifacts, where the contract limits them; offered as `search` and `fetch`."""
     answer_form: str = "json"
     """`json`, or `text`: an answer in prose, which is never read as JSON."""
     tools: Offered | None = field(default=None, repr=False)
-    """Which tools are offered; None: all those of the systems."""
+    """The offered tools; None: all those of the systems."""
     call: Callable[[str, Mapping[str, Any]], Any] | None = None
     """For a function, where there is a library: calls a tool by its name, and is recorded."""
     say: Callable[[Any], str | None] = field(default=lambda _reply: None, repr=False, compare=False)
@@ -163,7 +163,7 @@ class Trial:
     """The folder below which all of the sandbox's files are, `folder` too; None: nobody knows."""
 
     looks: Looks | None = field(default=None, repr=False, compare=False)
-    """What is read after each call of a tool; an adapter hands it to its tools."""
+    """The reading after each call of a tool; an adapter hands it to its tools."""
     clock: Clock | None = field(default=None, repr=False, compare=False)
     """By which `log` says when a call was made; None: this machine's."""
 
@@ -212,7 +212,7 @@ class Trial:
 
     @property
     def hidden(self) -> tuple[Path, ...]:
-        """What an isolated program does not see, but for what it may write.
+        """Paths that an isolated program does not see, but for those it may write.
 
         A program that was given no system gets tools, and the systems' files are none of them.
         """
@@ -233,7 +233,7 @@ def path_of(url: str) -> Path | None:
 
 @dataclass(frozen=True)
 class Output:
-    """What a program printed on one stream: the first `bytes_kept` of `bytes_seen`."""
+    """A program's output on one stream: the first `bytes_kept` of `bytes_seen`."""
 
     text: str
     bytes_seen: int
@@ -252,7 +252,7 @@ class AgentRun:
     started_at: datetime
     finished_at: datetime
     exit_code: int | None = None
-    """What a program returned; negative: the signal that ended it; None: not a program."""
+    """A program's exit code; negative: the signal that ended it; None: not a program."""
     error: str | None = None
     """Why the agent did not end well (exit code, timeout, exception); None when it did."""
     ending: RunEnding | None = None
@@ -262,7 +262,7 @@ class AgentRun:
     unreadable: str | None = None
     """Why what a function returned can be no answer; that is a fault of the function."""
     usage: Usage | None = None
-    """What was asked of a model; None where nobody counted."""
+    """The usage of a model; None where nobody counted."""
     is_at_large: bool = False
     """Something that the agent began may run still."""
     command: tuple[str, ...] = ()
@@ -272,7 +272,7 @@ class AgentRun:
     endpoints: tuple[str, ...] = ()
     """`HOST:PORT` of all that it reached, where its network was its own."""
     refused: tuple[str, ...] = ()
-    """What it asked for beside them, and did not get: `ADDRESS:PORT`, or a name."""
+    """Other places that it asked for, and did not get: `ADDRESS:PORT`, or a name."""
 
 
 @runtime_checkable
@@ -299,7 +299,7 @@ class Trusted(Protocol):
 
     @property
     def is_trace_trusted(self) -> bool:
-        """Whether somebody does."""
+        """True if somebody does."""
 
 
 @runtime_checkable
@@ -313,7 +313,7 @@ class Entrusted(Protocol):
 
 @dataclass(frozen=True)
 class WrappedAgent:
-    """What an agent around another one has of it."""
+    """The part of an agent that an agent around it needs."""
 
     agent: Agent
 

@@ -73,7 +73,7 @@ def reply_in(text: str) -> Value:
 
 
 def say_to(user: User | None, so_far: Callable[[], Trace]) -> Callable[[Any], str | None]:
-    """What `trial.say` is: a function from a reply to the user's next message."""
+    """The type of `trial.say`: a function from a reply to the user's next message."""
 
     def say(reply: Any) -> str | None:
         return None if user is None else user.answer(reply_of(reply), so_far)
@@ -85,7 +85,7 @@ def say_to(user: User | None, so_far: Callable[[], Trace]) -> Callable[[Any], st
 
 
 class Reply(Arguments):
-    """What the agent says."""
+    """The agent's reply."""
 
     reply: str = Field(
         max_length=MAX_REPLY_BYTES, description="What you say to the user, as text or as JSON."

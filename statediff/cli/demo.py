@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from rich.text import Text
 
+from statediff.capture.store import DiskChunks
 from statediff.cli.faults import FAULT
-from statediff.cli.options import JsonFlag
-from statediff.cli.output import emit, results, shown
+from statediff.cli.options import JsonFlag, option
+from statediff.cli.output import emit, results, shown, tell_no_page
+from statediff.contract.file import ContractFile, load_contract
 from statediff.errors import HarnessError, SandboxError, UsageError
+from statediff.harness import Hooks, TrialPlan
+from statediff.model.verdict import Verdict
+from statediff.packs import contract_folder
+from statediff.reports.line import answer_note, trial_line
+from statediff.reports.plain import brief_findings
+from statediff.reports.record import parsed
+from statediff.reports.text import verdict_text
+from statediff.trial_folder import write_run
+from statediff.workspace.agents import packed_agent
+from statediff.workspace.folders import new_run, require_writable
+from statediff.workspace.pages import keep_run_report, keep_trial_report
+from statediff.workspace.trials import TrialRequest, clock, lend, make_trial, open_sandbox
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from statediff.contract.file import ContractFile
     from statediff.evidence.package import Bundle
     from statediff.model.state import ChunkStore
-    from statediff.model.verdict import Verdict
     from statediff.systems.base.protocol import Receipt
     from statediff.systems.base.sandbox import EmbeddedSandbox
 
@@ -55,37 +69,25 @@ CASES = (
 class Finished:
     """One trial of the demo that was begun: its bundle, or the fault that left it without one."""
 
-    trial: str
-    contract: str
     agent: str
+    contract: str
     bundle: Bundle | None = None
     folder: Path | None = None
     fault: HarnessError | None = None
 
     @property
     def verdict(self) -> Verdict | None:
-        from statediff.model.verdict import Verdict
-
         return None if self.bundle is None else Verdict(self.bundle.manifest["verdict"])
 
     def as_json(self) -> dict[str, Any]:
         """The trial as one line of `--json`."""
-        from statediff.reports.plain import brief_findings
-        from statediff.workspace.episodes import TRIAL
-
-        document: dict[str, Any] = {
-            "schema": TRIAL,
-            "trial": self.trial,
-            "contract": self.contract,
-            "agent": self.agent,
-        }
+        document: dict[str, Any] = {"agent": self.agent, "contract": self.contract}
         if self.bundle is None or self.folder is None:
-            return {**document, "verdict": None, "fault": str(self.fault)}
-        results = self.bundle.document("judgement.json")["results"]
+            unjudged = {"verdict": None, "findings": None, "bundle": None}
+            return {**document, **unjudged, "fault": str(self.fault)}
         return {
             **document,
             "verdict": self.bundle.manifest["verdict"],
-            **{name: results[name] for name in ("tool", "task", "outcome")},
             "findings": brief_findings(self.bundle),
             "bundle": shown(self.folder),
         }
@@ -93,10 +95,7 @@ class Finished:
 
 def demo(
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="The demo's folder is made in it [default: runs]."
-        ),
+        Path | None, option("DIR", "The demo's folder is made in it [default: runs].", "--out")
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -104,9 +103,6 @@ def demo(
 
     It needs no Docker, no key and no network.
     """
-    from statediff.cli.suites.reporting import tell_no_page
-    from statediff.workspace.pages import keep_run_report
-
     base, note = _folder(out)
     finished: list[Finished] = []
     if note and not as_json:
@@ -114,7 +110,7 @@ def demo(
     for trial in _trials(base, as_json):
         finished.append(trial)
         if as_json:
-            emit(_document(trial))
+            emit(trial.as_json())
         else:
             results().print(_line(trial), soft_wrap=True)
     report = keep_run_report(base, tell_no_page)
@@ -131,11 +127,7 @@ def demo(
 
 
 def _folder(out: Path | None) -> tuple[Path, str]:
-    """Where the demo keeps its trials, and what to say if it is not where one would look."""
-    import tempfile
-
-    from statediff.workspace.folders import new_run, require_writable
-
+    """The folder of the demo's trials, and a note if it is not where one would look."""
     try:
         base = Path("runs") if out is None else out
         require_writable(base)
@@ -148,8 +140,6 @@ def _folder(out: Path | None) -> tuple[Path, str]:
 
 
 def _proven(sandbox: EmbeddedSandbox) -> Receipt:
-    from statediff.workspace.trials import clock
-
     receipt = sandbox.verify(clock)
     if not receipt.ok:
         drift = "; ".join(str(entry) for entry in receipt.drift[:3])
@@ -159,15 +149,6 @@ def _proven(sandbox: EmbeddedSandbox) -> Receipt:
 
 def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
     """Every case in order; each sandbox is started once, in the background, while others run."""
-    from concurrent.futures import ThreadPoolExecutor
-    from contextlib import ExitStack
-
-    from statediff.capture.store import DiskChunks
-    from statediff.contract.file import load_contract
-    from statediff.packs import contract_folder
-    from statediff.trial_folder import write_run
-    from statediff.workspace.trials import open_sandbox
-
     tasks = {case.contract: contract_folder(case.contract) for case in CASES}
     files = {name: load_contract(task.contract) for name, task in tasks.items()}
     named = {f"{f.content.contract}@{f.content.version}": f.digest for f in files.values()}
@@ -191,7 +172,7 @@ def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
                         results().print(_reset_line(sandbox, receipt))
                 yield _trial(case, number, file, folder, sandbox, base, store)
             except HarnessError as error:  # of this sandbox: the others are shown all the same
-                yield Finished(case.name, file.content.contract, case.name, fault=error)
+                yield Finished(case.name, file.content.contract, fault=error)
 
 
 def _trial(
@@ -203,15 +184,6 @@ def _trial(
     base: Path,
     store: ChunkStore,
 ) -> Finished:
-    from functools import partial
-
-    from statediff.cli.suites.reporting import tell_no_page
-    from statediff.harness import Hooks, TrialPlan
-    from statediff.reports.record import parsed
-    from statediff.workspace.agents import packed_agent
-    from statediff.workspace.pages import keep_trial_report
-    from statediff.workspace.trials import TrialRequest, lend, make_trial
-
     hooks = Hooks()
     if case.unplugged is not None:
         hooks = Hooks(before_capture_after=partial(_unplug, source=case.unplugged))
@@ -221,7 +193,7 @@ def _trial(
     judged = make_trial(request, plan, store)
     bundle = parsed(judged.evaluated.bundle)
     keep_trial_report(bundle, judged.bundle_folder, tell_no_page)
-    return Finished(case.name, file.content.contract, case.name, bundle, judged.bundle_folder)
+    return Finished(case.name, file.content.contract, bundle, judged.bundle_folder)
 
 
 def _unplug(sandbox: Any, source: str) -> None:
@@ -232,8 +204,6 @@ def _unplug(sandbox: Any, source: str) -> None:
 
 
 def _reset_line(sandbox: EmbeddedSandbox, receipt: Receipt) -> Text:
-    from rich.text import Text
-
     sources = len(sandbox.sources())
     told = f"{receipt.entities} entities in {sources} sources"
     line = Text("✔", style="green")
@@ -241,11 +211,6 @@ def _reset_line(sandbox: EmbeddedSandbox, receipt: Receipt) -> Text:
 
 
 def _line(trial: Finished) -> Text:
-    from rich.text import Text
-
-    from statediff.reports.line import answer_note, trial_line
-    from statediff.reports.text import verdict_text
-
     line = Text(f"{trial.agent:<12}")
     if trial.bundle is None:
         return line.append(f"fault: {trial.fault}")
@@ -256,7 +221,6 @@ def _line(trial: Finished) -> Text:
 
 
 def _last(finished: list[Finished], surprises: list[str], base: Path, report: Path | None) -> str:
-
     missing = [trial.agent for trial in finished if trial.bundle is None]
     if surprises:
         kinds = {"without a verdict": missing, "unexpected verdict": surprises}
@@ -267,13 +231,6 @@ def _last(finished: list[Finished], surprises: list[str], base: Path, report: Pa
     lines = [] if report is None else [f"report: {shown(report)}"]
     next_step = f"next: statediff show {shown(example or base)}"
     return "\n".join([*lines, f"bundles in {shown(base / 'trials')}; {next_step}"])
-
-
-def _document(trial: Finished) -> dict[str, Any]:
-    whole = trial.as_json()
-    names = ("agent", "contract", "verdict", "findings", "bundle")
-    fault = {"fault": whole["fault"]} if "fault" in whole else {}
-    return {name: whole.get(name) for name in names} | fault
 
 
 def _summary(

@@ -161,7 +161,7 @@ def kind_of(error: StatediffError) -> str:
 
 @dataclass(frozen=True)
 class _Told:
-    """What a person or a program reads of an error."""
+    """An error as a person or a program reads it."""
 
     kind: str
     message: str
@@ -214,7 +214,7 @@ def _maybe_traceback() -> None:
 
 
 def _abandon_output() -> None:
-    """What is still buffered goes nowhere, so that the interpreter does not complain at exit."""
+    """Drop what is still buffered, so that the interpreter does not complain at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
+from rich.text import Text
 
-from statediff.cli.faults import FAULT
+from statediff.capture.bounds import bound_captures
+from statediff.cli.faults import FAULT, exit_code
 from statediff.cli.options import (
     BundleOutOption,
     CaseChoice,
@@ -20,6 +22,9 @@ from statediff.cli.options import (
     RootsLogOption,
     SchemaFileOption,
     StatePair,
+    flag,
+    opt,
+    option,
 )
 from statediff.cli.output import (
     at_work,
@@ -32,59 +37,56 @@ from statediff.cli.output import (
     progress,
     results,
     shown,
+    tell_no_page,
 )
 from statediff.errors import StatediffError, StorageError, UsageError
+from statediff.evidence.roots import SECRET_BYTES, Roots
+from statediff.kernel import Evaluated, TrialFacts, evaluate
 from statediff.model.trace import ENDINGS
+from statediff.model.values import printable
+from statediff.model.verdict import Verdict
+from statediff.observing import observed_as
+from statediff.packs import known_sandbox
+from statediff.reports.line import trial_line
+from statediff.reports.plain import plain_judgement
+from statediff.reports.record import parsed
+from statediff.reports.text import verdict_text
+from statediff.scores import score_of
+from statediff.workspace import folders
+from statediff.workspace.cases import load_case, load_named_cases
+from statediff.workspace.contracts import contract_path, schema_of_contract
+from statediff.workspace.folders import write_file
+from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
+from statediff.workspace.observers import observer_of
+from statediff.workspace.pages import keep_trial_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from statediff.contract.file import ContractFile
-    from statediff.evidence.roots import Roots
-    from statediff.kernel import Evaluated
     from statediff.model.readings import Capture
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentRecord:
-    """What is known of the run between the two states."""
+    """The record of the run between the two states."""
 
-    answer: Annotated[
-        Path | None, typer.Option("--answer", metavar="FILE", help="The agent's answer, JSON.")
-    ] = None
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            "--trace",
-            metavar="FILE",
-            help="The agent's calls: JSON lines, a log of statediff's, or OpenTelemetry.",
-        ),
-    ] = None
-    complete_trace: Annotated[
-        bool,
-        typer.Option(
-            "--complete-trace", help="The trace holds every call, and the agent did not write it."
-        ),
-    ] = False
-    ended: Annotated[
-        str | None,
-        typer.Option("--ended", metavar="HOW", help=f"How the run ended: {', '.join(ENDINGS)}."),
-    ] = None
+    answer: Path | None = opt("FILE", "The agent's answer, JSON.")
+    trace: Path | None = opt(
+        "FILE", "The agent's calls: JSON lines, a log of statediff's, or OpenTelemetry."
+    )
+    complete_trace: bool = flag("The trace holds every call, and the agent did not write it.")
+    ended: str | None = opt("HOW", f"How the run ended: {', '.join(ENDINGS)}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedFiles:
-    """What a judgement leaves."""
+    """The files that a judgement writes."""
 
     out: BundleOutOption = None
-    reward: Annotated[
-        Path | None,
-        typer.Option(
-            "--reward",
-            metavar="FILE",
-            help="Write the reward and the shares of clauses, JSON; no file if INCONCLUSIVE.",
-        ),
-    ] = None
+    reward: Path | None = opt(
+        "FILE", "Write the reward and the shares of clauses, JSON; no file if INCONCLUSIVE."
+    )
     log: RootsLogOption = None
     observer: ObserverOption = None
 
@@ -94,11 +96,11 @@ def judge(
     states: StatePair,
     during: Annotated[
         list[str] | None,
-        typer.Option(
-            "--during",
-            metavar="[NAME=]STATE",
-            help="Every state a source was in between, in order: one option a state. "
+        option(
+            "[NAME=]STATE",
+            "Every state a source was in between, in order: one option a state. "
             "Name the state after itself if there was none.",
+            "--during",
         ),
     ] = None,
     schema: SchemaFileOption = None,
@@ -112,10 +114,6 @@ def judge(
 
     Where a state's path has `{case}` in it, the states of every chosen case are judged.
     """
-    from statediff.workspace import folders
-    from statediff.workspace.cases import load_case
-    from statediff.workspace.contracts import contract_path, schema_of_contract
-
     if written.reward is not None and CASE not in str(written.reward):
         folders.remove_file(written.reward)  # a reward that was there before is not this run's
     path = contract_path(contract)
@@ -130,7 +128,7 @@ def judge(
 
 
 CASE: Final = "{case}"
-"""What the name of each case takes the place of in the paths of `judge`."""
+"""The part of `judge`'s paths that the name of each case replaces."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +142,7 @@ class Given:
 
     @property
     def is_by_case(self) -> bool:
-        """Whether each case has states of its own."""
+        """True if each case has states of its own."""
         return any(CASE in place for place in (*self.states.before, *self.states.after))
 
     def of_case(self, name: str) -> Given:
@@ -177,12 +175,6 @@ class Given:
 
 def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
     """The judgement of one run; its reward is written. `StatediffError` where it cannot be read."""
-    from statediff.kernel import TrialFacts, evaluate
-    from statediff.observing import observed_as
-    from statediff.packs import known_sandbox
-    from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
-    from statediff.workspace.observers import observer_of
-
     reward, log = given.written.reward, given.written.log
     refined = refinements(schema, known_sandbox(file))
     facts = TrialFacts.offline(given.record.ended)
@@ -206,12 +198,6 @@ def _judge_cases(
     path: Path, cases: CaseChoice, given: Given, schema: Path | None, how: Loudness
 ) -> int:
     """Every chosen case under its own contract, a line each; one that cannot be read is a fault."""
-    from statediff.cli.faults import exit_code
-    from statediff.model.verdict import Verdict
-    from statediff.workspace import folders
-    from statediff.workspace.cases import load_named_cases
-    from statediff.workspace.contracts import schema_of_contract
-
     reward = given.written.reward
     if reward is not None and CASE not in str(reward):
         raise UsageError(f"--reward: write {CASE} where the name of each case goes")
@@ -242,48 +228,29 @@ def _judge_cases(
 
 
 def _keep_case(name: str, evaluated: Evaluated, out: Path | None, how: Loudness) -> None:
-    from statediff.cli.suites.reporting import tell_no_page
-    from statediff.workspace import folders
-    from statediff.workspace.pages import keep_trial_report
-
     folder = out or folders.bundle_folder(evaluated.bundle)
     folders.keep_bundle(evaluated.bundle, folder)
     keep_trial_report(evaluated.bundle, folder, tell_no_page)
     if how.as_json:
-        from statediff.reports.plain import plain_judgement
-
         emit({"case": name, **plain_judgement(evaluated.bundle, shown(folder))})
     elif how.verbose:
         print_trial(evaluated.bundle, "the bundle", how)
     else:
-        from rich.text import Text
-
-        from statediff.reports.line import trial_line
-        from statediff.reports.text import verdict_text
-
         line = Text(f"{name}  ").append(verdict_text(evaluated.judgement.verdict.value))
         line.append(f"  {trial_line(evaluated.bundle)}", "default")
         results().print(line, soft_wrap=True)
 
 
 def _show_fault(name: str, error: StatediffError, how: Loudness) -> None:
-    from statediff.model.values import printable
-
     message = printable(str(error))
     if how.as_json:
         emit({"case": name, "verdict": None, "error": message})
     else:
-        from rich.text import Text
-
         results().print(Text(f"{name}  fault  {message}"), soft_wrap=True)
 
 
 def _registered(log: Path, captures: tuple[Capture, Capture]) -> Roots:
     """The roots of both states under a new secret, which are in the log."""
-    import secrets
-
-    from statediff.capture.bounds import bound_captures
-    from statediff.evidence.roots import SECRET_BYTES, Roots
     from statediff.workspace.logs.files import register
 
     roots = Roots.of(*bound_captures(*captures), secrets.token_bytes(SECRET_BYTES))
@@ -293,9 +260,6 @@ def _registered(log: Path, captures: tuple[Capture, Capture]) -> Roots:
 
 def _write_reward(evaluated: Evaluated, path: Path) -> None:
     """`{"reward": 1.0, section: share of its clauses}`; nothing where there is no reward."""
-    from statediff.scores import score_of
-    from statediff.workspace.folders import write_file
-
     score = score_of(evaluated.judgement)
     if score.reward is not None:
         numbers = {"reward": score.reward, **score.parts}
@@ -306,12 +270,6 @@ def keep_and_show(
     evaluated: Evaluated, out: Path | None, more: Mapping[str, Any], how: Loudness
 ) -> int:
     """The bundle and its page are kept, the verdict is shown; the exit code it stands for."""
-    from statediff.cli.faults import exit_code
-    from statediff.cli.suites.reporting import tell_no_page
-    from statediff.reports.record import parsed
-    from statediff.workspace import folders
-    from statediff.workspace.pages import keep_trial_report
-
     folder = out or folders.bundle_folder(evaluated.bundle)
     bundle, page = parsed(evaluated.bundle), None
     try:
@@ -321,8 +279,6 @@ def keep_and_show(
         more = {**more, "not_kept": [str(error)]}
         progress().print(str(error), soft_wrap=True, markup=False)
     if how.as_json:
-        from statediff.reports.plain import plain_judgement
-
         emit({**plain_judgement(bundle, shown(folder)), **more})
     else:
         print_trial(bundle, "the bundle", how)

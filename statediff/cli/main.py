@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import gc
 import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Final
@@ -19,7 +20,7 @@ from typing_extensions import override
 
 from statediff._version import __version__
 from statediff.cli.faults import USAGE, Gone, Interrupted, ParserError, exit_code_of
-from statediff.cli.options import with_options
+from statediff.cli.options import option, with_options
 from statediff.entrypoints import PLUGINS, PlugIn, plug_ins
 from statediff.errors import UsageError
 from statediff.extras import EXTRAS, brought
@@ -41,15 +42,11 @@ def _root(
     context: typer.Context,
     version: Annotated[  # noqa: ARG001 - its callback acts on it
         bool,
-        typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version and end."
-        ),
+        option("", "Print the version and end.", "--version", callback=_version, is_eager=True),
     ] = False,
     plugins: Annotated[
         Path | None,
-        typer.Option(
-            "--plugins", metavar="DIR", help="Load the plug-ins of systems that are files in DIR."
-        ),
+        option("DIR", "Load the plug-ins of systems that are files in DIR.", "--plugins"),
     ] = None,
 ) -> None:
     if plugins is not None:
@@ -66,8 +63,6 @@ def _entry(function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(command)
     def call(**options: object) -> object:
         try:
-            if function.__name__ in _PLAIN:
-                import_sparingly()
             return command(**options)
         except KeyboardInterrupt as error:
             raise Interrupted from error  # the parser would turn it into a silent exit
@@ -77,49 +72,45 @@ def _entry(function: Callable[..., object]) -> Callable[..., object]:
     return call
 
 
-_COMMANDS: Final[Sequence[tuple[str, str, str]]] = (
-    ("demo", "demo", "demo"),
-    ("init", "contracts.drafting", "init"),
-    ("tasks", "contracts.authoring", "tasks"),
-    ("run", "suites.running", "run"),
-    ("retry", "suites.retrying", "retry"),
-    ("record", "contracts.drafting", "record"),
-    ("watch", "states", "watch"),
-    ("judge", "judging", "judge"),
-    ("capture", "states", "capture"),
-    ("diff", "states", "diff"),
-    ("check", "contracts.authoring", "check"),
-    ("mutate", "contracts.testing", "mutate"),
-    ("metatest", "contracts.metatesting", "metatest"),
-    ("agree", "contracts.testing", "agree"),
-    ("fmt", "contracts.authoring", "fmt"),
-    ("show", "evidence.bundles", "show"),
-    ("replay", "evidence.bundles", "replay"),
-    ("export", "evidence.bundles", "export"),
-    ("keygen", "evidence.sealing", "keygen"),
-    ("sign", "evidence.sealing", "sign"),
-    ("verify", "evidence.sealing", "verify"),
-    ("redact", "evidence.sealing", "redact"),
-    ("raw", "evidence.sealing", "raw"),
-    ("report", "suites.reporting", "report"),
-    ("open", "suites.reporting", "open_page"),
-    ("runs", "suites.store", "runs"),
-    ("stats", "suites.store", "stats"),
-    ("schema", "contracts.authoring", "schema"),
-    ("doctor", "systems.machine", "doctor"),
-)
-"""Name, module of this package, function. Nothing is imported for a command that nobody runs."""
-_GROUPS: Final[Sequence[tuple[str, str, str]]] = (
-    ("sandbox", "Start, reset, prove and stop a sandbox.", "systems.sandboxes"),
-    (
-        "contract",
-        "Release, sign off, compare versions; try what undoes.",
-        "contracts.versions",
-    ),
-    ("store", "Check and tidy the chunks of a run.", "suites.store"),
-    ("batch", "Open one rollout of many that were judged at once.", "evidence.batches"),
-)
-"""Name, help, module of this package, whose `COMMANDS` are in the group."""
+_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
+    "demo": ("demo", "demo"),
+    "init": ("contracts.drafting", "init"),
+    "tasks": ("contracts.authoring", "tasks"),
+    "run": ("suites.running", "run"),
+    "retry": ("suites.retrying", "retry"),
+    "record": ("contracts.drafting", "record"),
+    "watch": ("states", "watch"),
+    "judge": ("judging", "judge"),
+    "capture": ("states", "capture"),
+    "diff": ("states", "diff"),
+    "check": ("contracts.authoring", "check"),
+    "mutate": ("contracts.testing", "mutate"),
+    "metatest": ("contracts.metatesting", "metatest"),
+    "agree": ("contracts.testing", "agree"),
+    "fmt": ("contracts.authoring", "fmt"),
+    "show": ("evidence.bundles", "show"),
+    "replay": ("evidence.bundles", "replay"),
+    "export": ("evidence.bundles", "export"),
+    "keygen": ("evidence.sealing", "keygen"),
+    "sign": ("evidence.sealing", "sign"),
+    "verify": ("evidence.sealing", "verify"),
+    "redact": ("evidence.sealing", "redact"),
+    "raw": ("evidence.sealing", "raw"),
+    "report": ("suites.reporting", "report"),
+    "open": ("suites.reporting", "open_page"),
+    "runs": ("suites.store", "runs"),
+    "stats": ("suites.store", "stats"),
+    "schema": ("contracts.authoring", "schema"),
+    "doctor": ("systems.machine", "doctor"),
+}
+"""Name → module of this package, function. No module is imported before its command is run."""
+_GROUPS: Final[Mapping[str, tuple[str, str]]] = {
+    "sandbox": ("Start, reset, prove and stop a sandbox.", "systems.sandboxes"),
+    "contract": ("Release, sign off, compare versions; try what undoes.", "contracts.versions"),
+    "store": ("Check and tidy the chunks of a run.", "suites.store"),
+    "batch": ("Open one rollout of many that were judged at once.", "evidence.batches"),
+}
+"""Name → help, module of this package, whose `COMMANDS` are in the group."""
 _PLAIN: Final = frozenset(("judge", "diff", "show", "replay", "verify", "check"))
 """Commands that read what there is, and run no agent."""
 _SECTIONS: Final = {
@@ -133,11 +124,11 @@ _SECTIONS: Final = {
 }
 """Heading of `--help` → the commands under it; those of the first are explained there."""
 _WIDEST: Final = 120
-_NAMES: Final = frozenset(name for name, *_ in (*_COMMANDS, *_GROUPS))
+_NAMES: Final = frozenset((*_COMMANDS, *_GROUPS))
 
 
 PLUG_INS: Final = "statediff.commands"
-"""What installed distributions add: a command by its name, or GROUP.NAME, a function whose
+"""Commands that installed distributions add: a command by its name, or GROUP.NAME, a function whose
 docstring is its help, or a tuple of (name, function); a new group by its name, its help."""
 MOVED: Final[Mapping[str, tuple[str, ...]]] = {
     "lint": ("check",),
@@ -156,19 +147,6 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"statediff.cli.{name}")
 
 
-def _plugged() -> tuple[Mapping[str, str], Mapping[str, Mapping[str, PlugIn]]]:
-    """Group → help of the groups, and group → name → command, that distributions add."""
-    groups: dict[str, str] = {}
-    commands: dict[str, dict[str, PlugIn]] = {}
-    for name, plug_in in plug_ins(PLUG_INS).items():
-        above, _, command = name.rpartition(".")
-        if above or not isinstance(about := plug_in.load(), str):
-            commands.setdefault(above, {})[command] = plug_in
-        else:
-            groups[name] = about
-    return groups, commands
-
-
 def _add(above: typer.Typer, name: str, command: object, about: str = "") -> None:
     """The command, or the group of commands with its help, is in the parser."""
     if isinstance(command, tuple):
@@ -182,13 +160,76 @@ def _add(above: typer.Typer, name: str, command: object, about: str = "") -> Non
         raise UsageError(f"{name}: expected a function, found {type(command).__name__}")
 
 
-def _about(plug_in: PlugIn) -> str:
-    """What the module of a plug-in says that it is."""
-    return (importlib.import_module(plug_in.module).__doc__ or "").partition("\n")[0]
+def _add_plugged(above: typer.Typer, name: str, plug_in: PlugIn) -> None:
+    """Add a distribution's command to the parser; its module says what a group is for."""
+    about = (importlib.import_module(plug_in.module).__doc__ or "").partition("\n")[0]
+    _add(above, name, plug_in.load(), about)
+
+
+def _load(name: str) -> Any:
+    """The command, or the group of commands; `KeyError` where nothing installed brings it."""
+    above = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    plugged = plug_ins(PLUG_INS)
+    if name in _PLAIN:
+        import_sparingly()
+    if name in _COMMANDS:
+        module, function = _COMMANDS[name]
+        _add(above, name, getattr(_module(module), function))
+    elif name not in _GROUPS and not isinstance(plugged[name].load(), str):
+        _add_plugged(above, name, plugged[name])
+    else:
+        about, module = _GROUPS.get(name) or (str(plugged[name].load()), "")
+        group = typer.Typer(rich_markup_mode=None, help=about)
+        for inner, command in _module(module).COMMANDS if module else ():
+            _add(group, inner, command)
+        for full, plug_in in plugged.items():
+            if full.startswith(f"{name}."):
+                _add_plugged(group, full.partition(".")[2], plug_in)
+        above.add_typer(group, name=name)
+    return typer.main.get_group(above).commands[name]
+
+
+class _Loading(Mapping[str, Any]):
+    """Every command by name; each is loaded when it is asked for."""
+
+    def __init__(self, loaded: Mapping[str, Any]) -> None:
+        self._loaded = dict(loaded)
+
+    @override
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _load(name)
+        return self._loaded[name]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        plugged = (name for name in plug_ins(PLUG_INS) if "." not in name)
+        return iter(dict.fromkeys((*_COMMANDS, *_GROUPS, *plugged, *self._loaded)))
+
+    @override
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def _summary(name: str) -> str:
+    """The first line of what a command says it is for; its module is read and not imported."""
+    module, function = _COMMANDS[name]
+    file = Path(__file__).parent.joinpath(*module.split(".")).with_suffix(".py")
+    body = ast.parse(file.read_bytes()).body
+    [found] = [f for f in body if isinstance(f, ast.FunctionDef) and f.name == function]
+    return (ast.get_docstring(found) or "").partition("\n")[0]
 
 
 class _Sections(TyperGroup):
     """The first commands with what they are for, the others by name; `help` explains them all."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands: Any = _Loading(self.commands)
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -203,7 +244,8 @@ class _Sections(TyperGroup):
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         first, *others = _SECTIONS
-        self.write_section(ctx, formatter, first)
+        with formatter.section(first):
+            formatter.write_dl([(name, _summary(name)) for name in _SECTIONS[first].split()])
         with formatter.section("More; `statediff help` says what each is for"):
             formatter.write_dl([(each, _SECTIONS[each].replace(" ", ", ")) for each in others])
 
@@ -233,8 +275,8 @@ def _help(context: typer.Context, command: Annotated[str | None, typer.Argument(
         sys.stdout.write(inner.get_help() + "\n")
 
 
-def parser(names: Collection[str] = _NAMES) -> typer.Typer:
-    """The parser of the command line, for these commands and groups of commands."""
+def parser() -> typer.Typer:
+    """The parser of the command line, with every command that is installed."""
     made = typer.Typer(
         name="statediff",
         cls=_Sections,
@@ -250,23 +292,6 @@ def parser(names: Collection[str] = _NAMES) -> typer.Typer:
     )
     made.callback()(_root)
     made.command("help", hidden=True)(_help)
-    for name, module, function in _COMMANDS:
-        if name in names:
-            made.command(name)(_entry(getattr(_module(module), function)))
-    groups = {name: (about, module) for name, about, module in _GROUPS if name in names}
-    if not groups and names is not _NAMES:
-        return made  # what distributions add is looked for where it may be meant
-    abouts, plugged = _plugged()
-    for name, about in (*((n, a) for n, (a, _) in groups.items()), *abouts.items()):
-        group = typer.Typer(rich_markup_mode=None, help=about)
-        own = _module(groups[name][1]).COMMANDS if name in groups else ()
-        for inner, command in own:
-            _add(group, inner, command)
-        for inner, plug_in in sorted(plugged.get(name, {}).items()):
-            _add(group, inner, plug_in.load(), _about(plug_in))
-        made.add_typer(group, name=name)
-    for name, plug_in in plugged.get("", {}).items():
-        _add(made, name, plug_in.load(), _about(plug_in))
     return made
 
 
@@ -277,11 +302,9 @@ def run(arguments: Sequence[str]) -> int:
         options[:1] = MOVED[options[0]]
         now = " ".join(MOVED[arguments[0]])
         sys.stderr.write(f"`statediff {arguments[0]}` is now `statediff {now}`\n")
-    # The library reads the options of all commands before it runs one, a tenth of a second long.
-    names = options[:1] if _NAMES.intersection(options[:1]) else _NAMES
     as_json = "--json" in (options[: options.index("--")] if "--" in options else options)
     return exit_code_of(
-        lambda: parser(names)(args=options, prog_name="statediff", standalone_mode=False),
+        lambda: parser()(args=options, prog_name="statediff", standalone_mode=False),
         as_json=as_json,
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from statediff.workspace.cases import Chosen
 
 MAX_JOBS: Final = 64
+OPTION: Final = "option"
+"""The option of a group's field, in its metadata."""
 
 
 def with_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -49,9 +51,14 @@ def _options(name: str, hint: Any, default: Any) -> Iterator[Parameter]:
         yield Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
         return
     hints = get_type_hints(hint, include_extras=True)
-    for field in fields(hint):
-        own = Parameter.empty if field.default is MISSING else field.default
-        yield from _options(field.name, hints[field.name], own)
+    for each in fields(hint):
+        own = Parameter.empty if each.default is MISSING else each.default
+        kind = hints[each.name]
+        if made := each.metadata.get(OPTION):
+            if made.default is ...:  # typer keeps the first name here, once a hint holds it
+                made.default = f"--{each.name.replace('_', '-')}"
+            kind = Annotated[kind, made]
+        yield from _options(each.name, kind, own)
 
 
 def _value(name: str, hint: Any, given: Mapping[str, object]) -> object:
@@ -59,6 +66,27 @@ def _value(name: str, hint: Any, given: Mapping[str, object]) -> object:
         return given[name]
     hints = get_type_hints(hint, include_extras=True)
     return hint(**{each.name: _value(each.name, hints[each.name], given) for each in fields(hint)})
+
+
+def option(metavar: str, about: str, *names: str, **more: Any) -> Any:
+    """An option, for `Annotated`; it is named as its parameter is where no name is given."""
+    return typer.Option(*names, metavar=metavar or None, help=about, **more)
+
+
+def argument(metavar: str, about: str) -> Any:
+    """An argument, for `Annotated`."""
+    return typer.Argument(metavar=metavar, help=about)
+
+
+def opt(metavar: str, about: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """A field of a group that is an option, named as it is; `...` makes it required."""
+    known = {} if default is ... else {"default": default}
+    return field(**known, metadata={OPTION: option(metavar, about, *names, **more)})
+
+
+def flag(about: str, *names: str) -> Any:
+    """A field of a group that is false unless its option is given."""
+    return opt("", about, *names, default=False)
 
 
 # ---------------------------------------------------------------- one option or argument
@@ -73,117 +101,95 @@ class Tier(StrEnum):
 
 
 JsonFlag: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")
+    bool, option("", "Print JSON on standard output, and nothing else there.", "--json")
 ]
 RebaseOption: TypeAlias = Annotated[
     bool,
-    typer.Option(
+    option(
+        "",
+        "External systems were changed on purpose: what the next reset leaves is their base.",
         "--rebase",
-        help="External systems were changed on purpose: what the next reset leaves is their base.",
     ),
 ]
 ContractArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="CONTRACT", help="Contract file, its folder, or a pack's name.")
+    str, argument("CONTRACT", "Contract file, its folder, or a pack's name.")
 ]
 ContractArguments: TypeAlias = Annotated[
-    list[str],
-    typer.Argument(metavar="CONTRACT...", help="Contract files, folders, or packs' names."),
+    list[str], argument("CONTRACT...", "Contract files, folders, or packs' names.")
 ]
 InstalledOnly: TypeAlias = Annotated[
     bool,
-    typer.Option(
-        "--installed-only", help="End well although something was left out: it is not installed."
+    option(
+        "", "End well although something was left out: it is not installed.", "--installed-only"
     ),
 ]
 BundleArgument: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="BUNDLE", help="A bundle's folder, or a trial's with one.")
+    Path, argument("BUNDLE", "A bundle's folder, or a trial's with one.")
 ]
 BundleOrRunArgument: TypeAlias = Annotated[
-    Path, typer.Argument(metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, or a run's.")
+    Path, argument("BUNDLE|RUN", "A bundle's folder, a trial's, or a run's.")
 ]
-RunArgument: TypeAlias = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
-SandboxArgument: TypeAlias = Annotated[
-    str, typer.Argument(metavar="NAME", help="The sandbox, e.g. `shop`.")
-]
-VariantOption: TypeAlias = Annotated[
-    str, typer.Option("--variant", metavar="VARIANT", help="Which, e.g. `postgres`.")
-]
+RunArgument: TypeAlias = Annotated[Path, argument("RUN", "The folder of a run.")]
+SandboxArgument: TypeAlias = Annotated[str, argument("NAME", "The sandbox, e.g. `shop`.")]
+VariantOption: TypeAlias = Annotated[str, option("VARIANT", "Which, e.g. `postgres`.", "--variant")]
 SchemaFileOption: TypeAlias = Annotated[
-    Path | None, typer.Option("--schema", metavar="FILE", help="State schema file.")
+    Path | None, option("FILE", "State schema file.", "--schema")
 ]
 StoreOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--store",
-        metavar="URL",
-        help="Where runs are indexed: sqlite:///FILE or postgresql://… "
+    option(
+        "URL",
+        "Where runs are indexed: sqlite:///FILE or postgresql://… "
         "[default: .statediff/store.sqlite].",
+        "--store",
     ),
 ]
 KeyOption: TypeAlias = Annotated[
-    Path, typer.Option("--key", metavar="KEY", help="The secret key, from `statediff keygen`.")
+    Path, option("KEY", "The secret key, from `statediff keygen`.", "--key")
 ]
 ReviewerKeyOption: TypeAlias = Annotated[
-    Path, typer.Option("--key", metavar="KEY", help="The reviewer's secret key, from `keygen`.")
+    Path, option("KEY", "The reviewer's secret key, from `keygen`.", "--key")
 ]
 TrustOption: TypeAlias = Annotated[
-    Path, typer.Option("--trust", metavar="FILE", help="The trust file: whose keys count.")
+    Path, option("FILE", "The trust file: whose keys count.", "--trust")
 ]
 CopyTrustOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--trust", metavar="FILE", help="For a sealed copy: whose keys count."),
+    Path | None, option("FILE", "For a sealed copy: whose keys count.", "--trust")
 ]
 BrowserOption: TypeAlias = Annotated[
-    bool, typer.Option("--open/--no-open", help="Open the page in the browser.")
+    bool, option("", "Open the page in the browser.", "--open/--no-open")
 ]
 RootsLogOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--log", metavar="LOG", help="Put the roots of the states into this log before judging."
-    ),
+    Path | None, option("LOG", "Put the roots of the states into this log before judging.", "--log")
 ]
 ObserverOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        "--observer",
-        metavar="KEY",
-        help="Sign what was captured and recorded with this key, before judging.",
-    ),
+    option("KEY", "Sign what was captured and recorded by this key, unjudged.", "--observer"),
 ]
 VaultOption: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--vault", metavar="DIR", help="Where the keys of a kept bundle (.kept) lie."),
+    Path | None, option("DIR", "Where the keys of a kept bundle (.kept) lie.", "--vault")
 ]
 BundleOutOption: TypeAlias = Annotated[
     Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].",
-    ),
+    option("DIR", "Folder for the bundle [default: .statediff/bundles/CONTRACT-DIGEST].", "--out"),
 ]
 NetworkOption: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--network",
-        metavar="HOST:PORT",
-        help="What an isolated program reaches beside the trial's own systems, e.g. its model's "
+    option(
+        "HOST:PORT",
+        "What an isolated program reaches beside the trial's own systems, e.g. its model's "
         "API; may be given again.",
+        "--network",
     ),
 ]
 MaxTurnsOption: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--max-turns", min=1, max=1000, help="Answers of the model [default: 50]."),
+    int | None, option("", "Answers of the model [default: 50].", "--max-turns", min=1, max=1000)
 ]
 ContractsVariantOption: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--sandbox", metavar="VARIANT", help="Of the contracts' sandboxes, e.g. `postgres`."
-    ),
+    str, option("VARIANT", "Of the contracts' sandboxes, e.g. `postgres`.", "--sandbox")
 ]
 MaxCostOption: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--max-cost", metavar="COST", help="Of all trials together; needs both prices."),
+    str | None, option("COST", "Of all trials together; needs both prices.", "--max-cost")
 ]
 
 
@@ -194,38 +200,21 @@ MaxCostOption: TypeAlias = Annotated[
 class StatePair:
     """The two states that are compared."""
 
-    before: Annotated[
-        list[str],
-        typer.Option(
-            "--before",
-            metavar="[NAME=]STATE",
-            help="State before: a path or a URL; once a source.",
-        ),
-    ]
-    after: Annotated[
-        list[str],
-        typer.Option("--after", metavar="[NAME=]STATE", help="State after, for the same sources."),
-    ]
+    before: list[str] = opt(
+        "[NAME=]STATE", "State before: a path or a URL; once a source.", default=...
+    )
+    after: list[str] = opt("[NAME=]STATE", "State after, for the same sources.", default=...)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedRun:
     """A run that was recorded, in place of agents."""
 
-    before: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--before",
-            metavar="[NAME=]STATE",
-            help="Instead of agents, a recorded run: its state before, once a source.",
-        ),
-    ] = None
-    after: Annotated[
-        list[str] | None, typer.Option("--after", metavar="[NAME=]STATE", help="Its state after.")
-    ] = None
-    answer: Annotated[
-        Path | None, typer.Option("--answer", metavar="FILE", help="Its answer, JSON.")
-    ] = None
+    before: list[str] | None = opt(
+        "[NAME=]STATE", "Instead of agents, a recorded run: its state before, once a source."
+    )
+    after: list[str] | None = opt("[NAME=]STATE", "Its state after.")
+    answer: Path | None = opt("FILE", "Its answer, JSON.")
 
     @property
     def is_whole(self) -> bool:
@@ -235,33 +224,22 @@ class RecordedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseChoice:
-    """Which cases of a contract are meant, and with which inputs."""
+    """The chosen cases of a contract, and their inputs."""
 
-    cases: Annotated[
-        Path | None,
-        typer.Option(
-            "--cases",
-            metavar="FILE",
-            help="Inputs, a case a row: JSON lines, CSV or TSV [default: the contract's `cases`].",
-        ),
-    ] = None
-    case: Annotated[
-        list[str] | None,
-        typer.Option("--case", metavar="PATTERN", help="Only the cases named so."),
-    ] = None
-    given: Annotated[
-        list[str] | None,
-        typer.Option("--input", metavar="NAME=VALUE", help="An input, in place of the contract's."),
-    ] = None
+    cases: Path | None = opt(
+        "FILE", "Inputs, a case a row: JSON lines, CSV or TSV [default: the contract's `cases`]."
+    )
+    case: list[str] | None = opt("PATTERN", "Only the cases named so.")
+    given: list[str] | None = opt("NAME=VALUE", "An input, in place of the contract's.", "--input")
 
     @property
     def is_given(self) -> bool:
-        """Whether any of the options is."""
+        """True if any of the options is."""
         return bool(self.cases or self.case or self.given)
 
     @property
     def chosen(self) -> Chosen:
-        """What the options choose."""
+        """The chosen cases."""
         from statediff.workspace.cases import Chosen
 
         names, given = tuple(self.case or ()), tuple(self.given or ())
@@ -272,63 +250,34 @@ class CaseChoice:
 class Pieces:
     """How work of many pieces is done."""
 
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            "--keep",
-            metavar="FOLDER",
-            help="Keep what each piece of the work gave, and go on from there the next time.",
-        ),
-    ] = None
-    jobs: Annotated[
-        int, typer.Option("-j", "--jobs", metavar="N", min=1, max=MAX_JOBS, help="Processes.")
-    ] = 1
+    keep: Path | None = opt(
+        "FOLDER", "Keep what each piece of the work gave, and go on from there the next time."
+    )
+    jobs: int = opt("N", "Processes.", "-j", "--jobs", default=1, min=1, max=MAX_JOBS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserModel:
     """A model that plays the user, in contracts with turns."""
 
-    user_url: Annotated[
-        str | None,
-        typer.Option(
-            "--user-url",
-            metavar="URL",
-            help="In turns: a model at this OpenAI-compatible endpoint answers the agent's "
-            "questions for the user.",
-        ),
-    ] = None
-    user_model: Annotated[
-        str | None, typer.Option("--user-model", metavar="NAME", help="With --user-url: which.")
-    ] = None
-    user_key_env: Annotated[
-        str | None,
-        typer.Option(
-            "--user-key-env",
-            metavar="NAME",
-            help="With --user-url: the variable that holds its key [default: OPENAI_API_KEY].",
-        ),
-    ] = None
+    user_url: str | None = opt(
+        "URL",
+        "In turns: a model at this OpenAI-compatible endpoint answers the agent's "
+        "questions for the user.",
+    )
+    user_model: str | None = opt("NAME", "With --user-url: which.")
+    user_key_env: str | None = opt(
+        "NAME", "With --user-url: the variable that holds its key [default: OPENAI_API_KEY]."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCosts:
     """The key to a model, and what it may cost."""
 
-    key_env: Annotated[
-        str | None,
-        typer.Option(
-            "--key-env", metavar="NAME", help="The variable with the key [default: OPENAI_API_KEY]."
-        ),
-    ] = None
-    price_in: Annotated[
-        str | None,
-        typer.Option("--price-in", metavar="PRICE", help="Of one million tokens that are sent."),
-    ] = None
-    price_out: Annotated[
-        str | None,
-        typer.Option("--price-out", metavar="PRICE", help="Of one million tokens that come back."),
-    ] = None
+    key_env: str | None = opt("NAME", "The variable with the key [default: OPENAI_API_KEY].")
+    price_in: str | None = opt("PRICE", "Of one million tokens that are sent.")
+    price_out: str | None = opt("PRICE", "Of one million tokens that come back.")
     max_cost: MaxCostOption = None
 
 
@@ -336,87 +285,64 @@ class ModelCosts:
 class Scheduling:
     """How many trials are made at once, where, and how often each is tried."""
 
-    workers: Annotated[
-        int,
-        typer.Option(
-            "-j",
-            "--jobs",
-            min=1,
-            max=256,
-            help="Trials at once, each in a sandbox of its own; results are shown in order.",
-        ),
-    ] = 1
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="A Dask scheduler, e.g. tcp://host:8786, whose workers make the trials; "
-            "or `local`.",
-        ),
-    ] = None
-    retries: Annotated[
-        int,
-        typer.Option(
-            "--retries", min=0, max=100, help="Further attempts where the environment failed."
-        ),
-    ] = 2
+    workers: int = opt(
+        "",
+        "Trials at once, each in a sandbox of its own; results are shown in order.",
+        "-j",
+        "--jobs",
+        default=1,
+        min=1,
+        max=256,
+    )
+    scheduler: str | None = opt(
+        "ADDRESS",
+        "A Dask scheduler, e.g. tcp://host:8786, whose workers make the trials; or `local`.",
+    )
+    retries: int = opt(
+        "", "Further attempts where the environment failed.", default=2, min=0, max=100
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlaces:
-    """Where a run is indexed and copied."""
+    """The places where a run is indexed and copied."""
 
     store: StoreOption = None
-    artifacts: Annotated[
-        str | None,
-        typer.Option(
-            "--artifacts",
-            metavar="URL",
-            help="Copy the run there as it goes on: s3://bucket/runs, file:///srv/runs; by fsspec.",
-        ),
-    ] = None
+    artifacts: str | None = opt(
+        "URL", "Copy the run there as it goes on: s3://bucket/runs, file:///srv/runs; by fsspec."
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loudness:
     """How much of a judgement is printed."""
 
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Also each clause that holds, in words.")
-    ] = False
-    quiet: Annotated[
-        bool, typer.Option("-q", "--quiet", help="Only the verdict, and what comes first.")
-    ] = False
+    verbose: bool = flag("Also each clause that holds, in words.", "-v", "--verbose")
+    quiet: bool = flag("Only the verdict, and what comes first.", "-q", "--quiet")
     as_json: JsonFlag = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """Where a page is served on this machine, and whether the browser opens it."""
+    """The port of a page on this machine; the browser may open it."""
 
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port", help="On 127.0.0.1 [default: any that is free].", show_default=False
-        ),
-    ] = 0
+    port: int = opt("", "On 127.0.0.1 [default: any that is free].", default=0, show_default=False)
     start: BrowserOption = True
 
 
 IdentityOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "FILE",
+        "Of a sealed copy: the auditor's age identity, for what the copy does not show.",
         "--identity",
-        metavar="FILE",
-        help="Of a sealed copy: the auditor's age identity, for what the copy does not show.",
     ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CopyKeys:
-    """What it takes to read a sealed copy."""
+    """The keys that read a sealed copy."""
 
     trust: CopyTrustOption = None
     vault: VaultOption = None

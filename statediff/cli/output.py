@@ -1,4 +1,4 @@
-"""Where a command's words go: results to standard output, progress to standard error.
+"""Results go to standard output, progress goes to standard error.
 
 With `--json` standard output holds JSON and nothing else. NO_COLOR turns every style off, not
 only colours.
@@ -6,19 +6,28 @@ only colours.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
+from rich.console import Console
+from rich.text import Text
+
+from statediff.kernel import changes_there_before
+from statediff.model.values import printable
+from statediff.reports.line import trial_line
+from statediff.reports.plain import dumps
+from statediff.reports.said import said
+from statediff.reports.text import trial_report, verdict_text
 from statediff.workspace.folders import shown
+from statediff.workspace.inputs import doubtful_states
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
     from statediff.cli.options import Loudness
     from statediff.contract.file import ContractFile
     from statediff.evidence.package import Bundle
@@ -39,6 +48,7 @@ __all__ = [
     "progress",
     "results",
     "shown",
+    "tell_no_page",
 ]
 
 
@@ -49,14 +59,12 @@ PATIENCE: Final = 2.0
 
 def emit(document: Any) -> None:
     """One JSON object on one line of standard output, at once."""
-    from statediff.reports.plain import dumps
-
     sys.stdout.write(dumps(document) + "\n")
     sys.stdout.flush()
 
 
 def print_result(document: Any, text: str, *, as_json: bool) -> None:
-    """What a command found: the document with `--json`, else the text."""
+    """Print a result: the document with `--json`, else the text."""
     if as_json:
         emit(document)
     else:
@@ -66,10 +74,7 @@ def print_result(document: Any, text: str, *, as_json: bool) -> None:
 def print_trial(
     bundle: Bundle, where: str, how: Loudness, agent: AgentRecord | None = None
 ) -> None:
-    """What was decided, as loud as is wanted."""
-    from statediff.reports.line import trial_line
-    from statediff.reports.text import trial_report, verdict_text
-
+    """Print what was decided, as loud as is wanted."""
     if how.quiet:
         line = verdict_text(str(bundle.manifest["verdict"]))
         ending = None if agent is None else agent.ending
@@ -80,16 +85,12 @@ def print_trial(
 
 def mark(text: str, *, is_good: bool) -> Text:
     """The text behind a mark that says whether it is good news."""
-    from rich.text import Text
-
     mark = Text("✔ ", style="green") if is_good else Text("✘ ", style="bold red")
     return mark.append(text, style="default")
 
 
 def emit_pretty(document: Any) -> None:
     """One JSON object on standard output, indented for people: for published schemas."""
-    import json
-
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
     sys.stdout.flush()
 
@@ -104,18 +105,19 @@ def progress() -> Console:
     return _console(sys.stderr.isatty(), stderr=True)
 
 
+def tell_no_page(error: Exception) -> None:
+    """Standard error says why there is no page."""
+    progress().print(f"no report: {said(error, 2000)}", soft_wrap=True)
+
+
 def note_doubtful(*sides: tuple[Sequence[str], Capture]) -> None:
     """A line on standard error for each state that may not be the one that is meant."""
-    from statediff.workspace.inputs import doubtful_states
-
     for remark in doubtful_states(*sides):
         progress().print(f"note: {remark}", soft_wrap=True)
 
 
 def note_unread(file: ContractFile, captured: Capture) -> None:
     """A line on standard error for each source that must report and that no state is called as."""
-    from statediff.model.values import printable
-
     there = [part.reading.source for part in captured.parts]
     for name in map(printable, file.content.evidence):
         if name not in there:
@@ -128,8 +130,6 @@ def note_unread(file: ContractFile, captured: Capture) -> None:
 
 def note_done_before(file: ContractFile, before: Capture, judgement: Judgement) -> None:
     """A line on standard error for each required change that was there before the run."""
-    from statediff.kernel import changes_there_before
-
     for clause, there in changes_there_before(file, before, judgement).items():
         progress().print(
             f"note: {clause} asks for a change that was there before the run ({there}); put the "
@@ -140,15 +140,13 @@ def note_done_before(file: ContractFile, before: Capture, judgement: Judgement) 
 
 @contextmanager
 def at_work(what: str = "") -> Iterator[Callable[[str], None]]:
-    """What takes more than `PATIENCE` shows that it is going on, on a terminal's standard error.
+    """Show on a terminal that work goes on, once it takes more than `PATIENCE`.
 
     The block gets a function that counts one more of what it names. Nothing stays on the screen.
     """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    import threading
-
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
@@ -173,8 +171,6 @@ def at_work(what: str = "") -> Iterator[Callable[[str], None]]:
 
 
 def _console(is_terminal: bool, *, stderr: bool) -> Console:
-    from rich.console import Console
-
     class Door(Console):
         def print(self, *objects: Any, **options: Any) -> None:
             # What is printed as it is may hold a name from a bundle, and a name may steer.
@@ -215,6 +211,4 @@ class _Trimmed:
 
 def _spell_out(text: str) -> str:
     """The text, with everything but its line ends that steers a terminal spelled out."""
-    from statediff.model.values import printable
-
     return "\n".join(printable(line) for line in text.split("\n"))

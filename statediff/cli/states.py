@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from shlex import split
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
+from statediff.agents.commandline import program_name
+from statediff.cli.judging import keep_and_show
 from statediff.cli.options import (
     BundleOutOption,
     CaseChoice,
@@ -17,6 +19,10 @@ from statediff.cli.options import (
     NetworkOption,
     ObserverOption,
     SchemaFileOption,
+    argument,
+    flag,
+    opt,
+    option,
 )
 from statediff.cli.output import (
     at_work,
@@ -28,15 +34,34 @@ from statediff.cli.output import (
     results,
 )
 from statediff.errors import UsageError
+from statediff.kernel import comparison, state_of
+from statediff.model.graph import Graph, graph_bytes, require_suffix
+from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
+from statediff.model.values import ABSENT
+from statediff.packs import CONTRACT_FILE, known_sandbox
+from statediff.reports.plain import dumps, plain, plain_diff
+from statediff.reports.tables import capture_report, diff_report
+from statediff.systems.captured.statefile import SUFFIX, write_state
+from statediff.workspace import folders
+from statediff.workspace.cases import load_case
+from statediff.workspace.contracts import SCHEMA_FILE, contract_path, schema_of_contract
+from statediff.workspace.folders import write_file
+from statediff.workspace.inputs import (
+    Refinements,
+    answer_from,
+    capture_pair,
+    one_capture,
+    refinements,
+    unrefined,
+)
+from statediff.workspace.observers import observer_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from statediff.agents.trial import AgentRun
-    from statediff.model.graph import Graph
     from statediff.model.readings import Capture
     from statediff.workspace.drafts import Examples
-    from statediff.workspace.inputs import Refinements
     from statediff.workspace.watching import Watch, Watched
 
 SHOWN_SESSIONS = 5
@@ -44,19 +69,15 @@ LAST_CHARACTERS = 2000
 CAPTURE = "statediff/capture/1"
 GraphOption = Annotated[
     Path | None,
-    typer.Option(
-        "--graph",
-        metavar="FILE",
-        help="Write the graph: GraphML (.graphml) or node-link JSON (.json).",
-    ),
+    option("FILE", "Write the graph: GraphML (.graphml) or node-link JSON (.json).", "--graph"),
 ]
 
 FunctionOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "NAME=MODULE:FUNCTION",
+        "A state that a function of yours returns: {type: [record, ...]}; repeatable.",
         "--source",
-        metavar="NAME=MODULE:FUNCTION",
-        help="A state that a function of yours returns: {type: [record, ...]}; repeatable.",
     ),
 ]
 
@@ -81,27 +102,22 @@ def _named_states(
 def capture(
     sources: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME=]STATE...", help="A path or URL of a state; `-` is JSON tables on stdin."
-        ),
+        argument("[NAME=]STATE...", "A path or URL of a state; `-` is JSON tables on stdin."),
     ] = None,
     functions: FunctionOption = None,
     schema: SchemaFileOption = None,
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "Write the state: whole and without loss (.state), else as plain JSON tables.",
             "--out",
-            metavar="FILE",
-            help="Write the state: whole and without loss (.state), else as plain JSON tables.",
         ),
     ] = None,
     graph: GraphOption = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Read states: print them, or write them to a file or as a graph."""
-    from statediff.systems.captured.statefile import SUFFIX, write_state
-    from statediff.workspace.inputs import one_capture, refinements
-
     _require_graph_file(graph)
     named = _named_states(sources, functions)
     with at_work("reading"):
@@ -113,14 +129,10 @@ def capture(
     elif out is not None:
         _write_tables(captured, out)
     if graph is not None:
-        from statediff.kernel import state_of
-
         _write_graph(state_of(captured).graph(), graph)
     if as_json:
         emit({**summary, "out": None if out is None else str(out)})
         return 0
-    from statediff.reports.tables import capture_report
-
     results().print(capture_report(summary))
     if out is not None:
         progress().print(f"written: {out}", soft_wrap=True)
@@ -159,11 +171,6 @@ def _write_tables(captured: Capture, out: Path) -> None:
     Absent fields are left out. `UsageError` where a type was not read completely, for the file
     would say that nothing else is there, or where two sources deliver one type.
     """
-    from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
-    from statediff.model.values import ABSENT
-    from statediff.reports.plain import dumps, plain
-    from statediff.workspace.folders import write_file
-
     tables: dict[str, list[Any]] = {}
     for part in captured.parts:
         for name, table in part.state.tables.items():
@@ -194,19 +201,10 @@ class ComparedStates:
     """Two states, as arguments or, for several sources, as options."""
 
     states: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="BEFORE AFTER", help="The two states: paths or URLs of one source."),
+        list[str] | None, argument("BEFORE AFTER", "The two states: paths or URLs of one source.")
     ] = None
-    before: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--before", metavar="[NAME=]STATE", help="State before; once a source if of several."
-        ),
-    ] = None
-    after: Annotated[
-        list[str] | None,
-        typer.Option("--after", metavar="[NAME=]STATE", help="State after, for the same sources."),
-    ] = None
+    before: list[str] | None = opt("[NAME=]STATE", "State before; once a source if of several.")
+    after: list[str] | None = opt("[NAME=]STATE", "State after, for the same sources.")
 
     @property
     def sides(self) -> tuple[Sequence[str], Sequence[str]]:
@@ -232,9 +230,6 @@ def diff(
 
     The exit code is 0, whatever changed.
     """
-    from statediff.kernel import comparison
-    from statediff.workspace.inputs import capture_pair, refinements
-
     _require_graph_file(graph)
     before, after = compared.sides
     with at_work("reading and comparing"):
@@ -245,12 +240,8 @@ def diff(
     if graph is not None:
         _write_graph(whole.graph(), graph)
     if as_json:
-        from statediff.reports.plain import plain_diff
-
         emit(plain_diff(found))
     else:
-        from statediff.reports.tables import diff_report
-
         results().print(diff_report(found))
     return 0
 
@@ -258,15 +249,10 @@ def diff(
 def _require_graph_file(path: Path | None) -> None:
     """Refuse a name that says nothing of the form, before anything is read."""
     if path is not None:
-        from statediff.model.graph import require_suffix
-
         require_suffix(path.suffix)
 
 
 def _write_graph(graph: Graph, path: Path) -> None:
-    from statediff.model.graph import graph_bytes
-    from statediff.workspace.folders import write_file
-
     write_file(path, graph_bytes(graph, path.suffix))
     counted = f"{graph.number_of_nodes():,} entities, {graph.number_of_edges():,} references"
     progress().print(f"written: {path}, {counted}", soft_wrap=True)
@@ -276,24 +262,13 @@ def _write_graph(graph: Graph, path: Path) -> None:
 class ProgramOptions:
     """How the watched program runs, and what it leaves."""
 
-    answer: Annotated[
-        Path | None,
-        typer.Option("--answer", metavar="FILE", help="The answer, JSON, read after the run."),
-    ] = None
-    settle: Annotated[
-        float, typer.Option("--settle", metavar="SECONDS", min=0, help="Wait before reading again.")
-    ] = 0.5
-    timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", metavar="SECONDS", help="End the program after so long."),
-    ] = None
-    isolate: Annotated[
-        bool,
-        typer.Option(
-            "--isolate",
-            help="Let the program write the watched files, its own temporary folder, nothing else.",
-        ),
-    ] = False
+    answer: Path | None = opt("FILE", "The answer, JSON, read after the run.")
+    settle: float = opt("SECONDS", "Wait before reading again.", default=0.5, min=0)
+    timeout: float | None = opt("SECONDS", "End the program after so long.")
+    isolate: bool = flag(
+        "Let the program write the watched files, its own temporary folder, nothing else.",
+        "--isolate",
+    )
     network: NetworkOption = None
 
 
@@ -301,30 +276,14 @@ class ProgramOptions:
 class FurtherRuns:
     """The runs that a draft takes beside the first."""
 
-    repeats: Annotated[
-        int, typer.Option("-k", metavar="N", min=1, help="Of --draft: run the program so often.")
-    ] = 1
-    reset: Annotated[
-        str | None,
-        typer.Option("--reset", metavar="COMMAND", help="Puts the systems back between runs."),
-    ] = None
-    right: Annotated[
-        list[str] | None,
-        typer.Option("--right", metavar="COMMAND", help="Does the same another way; repeatable."),
-    ] = None
-    wrong: Annotated[
-        list[str] | None,
-        typer.Option("--wrong", metavar="COMMAND", help="Does it wrong; the draft must see it."),
-    ] = None
-    idle: Annotated[
-        list[str] | None,
-        typer.Option("--idle", metavar="COMMAND", help="Does not do the task, e.g. logs in."),
-    ] = None
+    repeats: int = opt("N", "Of --draft: run the program so often.", "-k", default=1, min=1)
+    reset: str | None = opt("COMMAND", "Puts the systems back between runs.")
+    right: list[str] | None = opt("COMMAND", "Does the same another way; repeatable.")
+    wrong: list[str] | None = opt("COMMAND", "Does it wrong; the draft must see it.")
+    idle: list[str] | None = opt("COMMAND", "Does not do the task, e.g. logs in.")
 
     def programs(self, command: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
         """The kind and the program of each run."""
-        from shlex import split
-
         ways = [command, *map(split, self.right or ())]
         found = [("right", way) for way in ways for _ in range(self.repeats)]
         found += [("wrong", split(each)) for each in self.wrong or ()]
@@ -341,28 +300,20 @@ class FurtherRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class WatchFiles(FurtherRuns):
-    """What a watched run leaves."""
+    """The files that a watched run writes."""
 
-    draft: Annotated[
-        Path | None,
-        typer.Option(
-            "--draft", metavar="DIR", help="Write a schema and a contract that ask for this run."
-        ),
-    ] = None
+    draft: Path | None = opt("DIR", "Write a schema and a contract that ask for this run.")
     out: BundleOutOption = None
     observer: ObserverOption = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedStates:
-    """What is watched."""
+    """The states that are watched."""
 
-    states: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--state", metavar="[NAME=]STATE", help="What is watched: a path or a URL; repeatable."
-        ),
-    ] = None
+    states: list[str] | None = opt(
+        "[NAME=]STATE", "What is watched: a path or a URL; repeatable.", "--state"
+    )
     functions: FunctionOption = None
 
 
@@ -371,13 +322,11 @@ _NO_STATE: Final = "add --state [NAME=]STATE, a path or a URL, e.g. --state db=a
 
 def watch(
     command: Annotated[
-        list[str],
-        typer.Argument(metavar="-- PROGRAM...", help="What acts: a program and its arguments."),
+        list[str], argument("-- PROGRAM...", "What acts: a program and its arguments.")
     ],
     places: WatchedStates,
     contract: Annotated[
-        str | None,
-        typer.Option("--contract", metavar="CONTRACT", help="Judge the run under this contract."),
+        str | None, option("CONTRACT", "Judge the run under this contract.", "--contract")
     ] = None,
     schema: SchemaFileOption = None,
     *,
@@ -391,14 +340,6 @@ def watch(
     Nothing is reset, and nothing isolated without --isolate. The program gets your environment;
     what it prints goes to standard error. Its own exit code is shown and never passed on.
     """
-    from statediff.agents.commandline import program_name
-    from statediff.cli.judging import keep_and_show
-    from statediff.packs import known_sandbox
-    from statediff.workspace import folders
-    from statediff.workspace.cases import load_case
-    from statediff.workspace.contracts import contract_path, schema_of_contract
-    from statediff.workspace.inputs import answer_from, refinements
-    from statediff.workspace.observers import observer_of
     from statediff.workspace.watching import Watch
 
     path = None if contract is None else contract_path(contract)
@@ -464,10 +405,7 @@ def _watch_and_draft(
     as_json: bool,
 ) -> int:
     """The runs are shown, and what they share is what the drafted contract asks for."""
-    from statediff.packs import CONTRACT_FILE
     from statediff.workspace import drafts, folders
-    from statediff.workspace.contracts import SCHEMA_FILE
-    from statediff.workspace.inputs import unrefined
     from statediff.workspace.watching import Watch
 
     out = written.draft or Path()
@@ -501,7 +439,6 @@ def _watch_and_draft(
 def _reread(seen: Sequence[tuple[str, Watch, Watched]], refined: Refinements) -> Examples:
     """The watched runs as the schema shows them."""
     from statediff.workspace.drafts import Examples, SeenRun
-    from statediff.workspace.inputs import unrefined
 
     runs: dict[str, list[SeenRun]] = {"right": [], "wrong": [], "idle": []}
     for kind, watch, last in seen:
@@ -512,8 +449,6 @@ def _reread(seen: Sequence[tuple[str, Watch, Watched]], refined: Refinements) ->
 
 def _put_back(reset: str) -> None:
     """Runs the caller's command, after which the systems are as they were before the first run."""
-    import subprocess
-
     done = subprocess.run(reset, shell=True, check=False)  # noqa: S602 - the caller's own command
     if done.returncode:
         raise UsageError(f"--reset ended with exit code {done.returncode}; nothing was drafted")
@@ -554,10 +489,6 @@ def _show_changes(
 ) -> None:
     found = watched.diff()
     if as_json:
-        from statediff.reports.plain import plain_diff
-
         emit({**plain_diff(found), **_program(run, watched.others), **(more or {})})
     else:
-        from statediff.reports.tables import diff_report
-
         results().print(diff_report(found))

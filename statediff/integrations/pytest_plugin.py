@@ -147,7 +147,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """What kind of trial failed the test goes with its report, to another process as well."""
+    """Add the kind of the failed trial to the test's report, for other processes as well."""
     report = yield
     if call.excinfo is None or call.when != "call":
         return report

@@ -209,7 +209,7 @@ def lint(item: ContractTest) -> None:
 
 
 class Trials:
-    """What runs until `close`: each sandbox from the first test that needs it."""
+    """Sandboxes that run until `close`, each from the first test that needs it."""
 
     def __init__(self, out: Path | None) -> None:
         self._out = out
@@ -225,7 +225,7 @@ class Trials:
         return self._folder / f"trial-{self._number}"
 
     def runner(self, item: pytest.Item) -> Runner:
-        """What runs agents for a test."""
+        """The runner of agents for a test."""
         return Runner(self, item)
 
     @contextmanager
@@ -326,7 +326,7 @@ class Body:
     trials: Trials
     item: pytest.Item
     answer: Any = _NOTHING
-    """What the agent says at the end, as JSON would hold it; may be set."""
+    """The agent's answer at the end, as JSON would hold it; may be set."""
 
     @property
     def prompt(self) -> str:
@@ -359,7 +359,7 @@ class Body:
         return Path(place[1:] if parts.scheme == "sqlite" else place)
 
     def call(self, tool: str, **arguments: Any) -> str:
-        """What a tool of the sandbox gave; the call is recorded, as an agent's would be."""
+        """The result of a tool of the sandbox; the call is recorded, as an agent's would be."""
         reply = self.held.tools.call(tool, arguments)
         if reply.is_error:
             raise UsageError(f"{tool}: {reply.text}")

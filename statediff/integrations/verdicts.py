@@ -1,4 +1,4 @@
-"""What a verdict raises in a program that knows passed and failed, or numbers, only."""
+"""Errors for a verdict in a program that knows only passed and failed, or numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which call did it: the calls of a bundle, what they changed, and the clauses that broke."""
+"""The calls of a bundle, the changes that they made, and the clauses that they broke."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Doing:
     document: Json
     title: str
     changes: tuple[str, ...]
-    """What it left changed, in words."""
+    """Its changes, in words."""
     breaks: tuple[str, ...]
     """The clauses that fail on what it did."""
     span: Span | None = None

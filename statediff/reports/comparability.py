@@ -1,4 +1,4 @@
-"""Which verdicts may stand in one count.
+"""Verdicts that may stand in one count.
 
 A contract's version and the kernel's are the evaluator: verdicts under different ones are not
 comparable, so no report adds them up. Different contracts are different tasks of one evaluator.
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, order=True)
 class Judge:
-    """What decided a verdict; all of it empty where there is none."""
+    """The contract and kernel that decided a verdict; all of it empty where there is none."""
 
     contract: str = ""
     version: str = ""
@@ -24,12 +24,12 @@ class Judge:
 
 
 def judge(manifest: Mapping[str, Any]) -> Judge:
-    """What decided the verdict of a bundle."""
+    """The contract and kernel that decided the verdict of a bundle."""
     return Judge(*(str(manifest[name]) for name in ("contract", "contract_version", "kernel")))
 
 
 def are_comparable(judges: Iterable[Judge]) -> bool:
-    """Whether verdicts by these may be counted together: one kernel, one version of a contract."""
+    """True if verdicts by these may be counted together: one kernel, one version of a contract."""
     known = {each for each in judges if each != Judge()}
     kernels = {each.kernel for each in known}
     return len(kernels) <= 1 and len({each.contract for each in known}) == len(known)

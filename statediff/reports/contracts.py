@@ -37,7 +37,7 @@ def roles_line(box: TypeBox) -> str:
 
 
 def copies_section(schema: Schema, settings: Settings) -> Section:
-    """What the readers of a public and of a reviewer's copy would learn of a run."""
+    """The parts of a run that readers of a public and of a reviewer's copy would see."""
     fields: dict[str, list[str]] = {}
     for entity in schema.types:
         for field in () if entity.name.startswith("db.") else entity.fields:

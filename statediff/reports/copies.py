@@ -30,7 +30,7 @@ _ORDERED: Final = {"<": (-1,), "<=": (-1, 0), ">": (1,), ">=": (1, 0)}
 
 @dataclass(frozen=True)
 class Decided:
-    """What a copy lets its reader decide again."""
+    """The decisions that a copy lets its reader make again."""
 
     clauses: int
     compared: int
@@ -54,7 +54,7 @@ def review_in(found: v.Verified) -> Json | None:
 
 
 def decide_copy(found: v.Verified) -> Decided:
-    """What follows from the copy alone; `verify` has folded its clauses to the verdict."""
+    """The decisions from the copy alone; `verify` has folded its clauses to the verdict."""
     review = review_in(found) or {"findings": []}
     with reading("the review"):
         nodes = [node for each in review["findings"] for node in _compared(each["explanation"])]
@@ -120,7 +120,7 @@ def _side(of: Json) -> str:
 
 
 def copy_lines(found: v.Verified, where: str) -> Iterator[str]:
-    """What a copy says, in lines: verdict, clauses, what was found, changes, what is withheld."""
+    """A copy in lines: verdict, clauses, findings, changes, and the withheld parts."""
     with reading(where):
         at = {leaf.path: leaf.value for leaf in found.leaves}
         manifest, review = found.manifest, at.get(v.REVIEW)

@@ -1,4 +1,4 @@
-"""What a verdict speaks of: what could not be read, and whether anybody has read its contract."""
+"""The limits of a verdict: unread types, and a contract that nobody has reviewed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Covered:
 
     @property
     def limit(self) -> str:
-        """What follows `and nothing else`; empty where everything could be read."""
+        """The words after `and nothing else`; empty where everything could be read."""
         if not self.unread:
             return ""
         kinds = "1 kind" if self.unread == 1 else f"{self.unread} kinds"
@@ -28,7 +28,7 @@ class Covered:
 
 
 def covered(contract: bytes | None) -> Covered:
-    """What the contract says of itself; a contract of another version says nothing."""
+    """The limits that the contract states; a contract of another version states none."""
     if contract is None or (b"unread" not in contract and b"reviewed" not in contract):
         return Covered()
     try:

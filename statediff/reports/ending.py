@@ -1,4 +1,4 @@
-"""What `agent.json` beside a bundle says of the agent: how it ended, what it said, what it cost.
+"""The agent's record in `agent.json` beside a bundle: its end, its output, its cost.
 
 It is no evidence and changes no verdict: it says why a run may have done nothing.
 """
@@ -36,7 +36,7 @@ class Ending:
 
 
 def ending_from(document: Any) -> Ending | None:
-    """What `agent.json` says of an agent that failed; None of one that ended well."""
+    """The failure of an agent in `agent.json`; None where it ended well."""
     if not isinstance(document, Mapping) or not isinstance(error := document.get("error"), str):
         return None
     output = document.get("stderr")
@@ -50,7 +50,7 @@ def ending_from(document: Any) -> Ending | None:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentRecord:
-    """What is known of the agent's process; texts are empty where nothing is."""
+    """The record of the agent's process; texts are empty where nothing is known."""
 
     exit: str = ""
     seconds: float | None = None
@@ -67,7 +67,7 @@ UNKNOWN: Final = AgentRecord()
 
 
 def agent_record(document: Any) -> AgentRecord:
-    """What `agent.json` says, whatever it is."""
+    """The record in `agent.json`, whatever it holds."""
     if not isinstance(document, Mapping):
         return UNKNOWN
     used = document.get("usage")
@@ -108,6 +108,6 @@ def _seconds(start: Any, end: Any) -> float | None:
 
 
 def changed_nothing(bundle: Bundle) -> bool:
-    """Whether the run left every system as it was."""
+    """True if the run left every system as it was."""
     judged = bundle.document("judgement.json")
     return not (judged["deltas"] or judged["during"] or judged["hidden"] or judged["doubts"])

@@ -28,7 +28,7 @@ def trial_graph(bundle: Bundle, of: Collection[str] | None = None, limit: int = 
 def trial_content(
     bundle: Bundle, of: Collection[str] | None = None, limit: int = MAX_NODES
 ) -> Content:
-    """What is in the graph of the bundle's trial; `BundleError` if the bundle makes no sense.
+    """The graph of the bundle's trial; `BundleError` if the bundle makes no sense.
 
     `of` names deltas or entities, by their ids, whose changes and neighborhood are wanted; else all
     changes are in it, and all witnesses. `UsageError` where more than `limit` entities changed.

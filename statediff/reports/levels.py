@@ -29,5 +29,5 @@ _TOLD: Final[dict[tuple[str | None, str | None], str]] = {
 
 
 def disagreement(clauses: Iterable[Json]) -> str:
-    """What it means that the two levels differ; nothing where they agree, or one has no clause."""
+    """The meaning of a disagreement of the two levels; empty where there is none."""
     return _TOLD.get(levels(clauses), "")

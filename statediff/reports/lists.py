@@ -1,4 +1,4 @@
-"""What many changes of one list are to a person: items that came, went or moved.
+"""Changes of one list as a person sees them: items that came, went or moved.
 
 Lists are judged by index, so that one item at the front changes every place behind it. This is for
 showing only: no verdict rests on it. The longest run of equal items that keep their order stays,
@@ -37,7 +37,7 @@ class Edit:
 
 
 def edits(before: Sequence[Value], after: Sequence[Value]) -> tuple[Edit, ...]:
-    """What makes the one list the other, as few items as possible, in the order of the places."""
+    """The fewest items that make the one list the other, in the order of the places."""
     left, right = list(_numbered(before)), list(_numbered(after))
     places = {item: index for index, item in enumerate(right)}
     common = [(old, places[item]) for old, item in enumerate(left) if item in places]

@@ -76,7 +76,7 @@ class LoopbackServer(BoundedServer):
         self.root = f"/{self._secret}"
 
     def enter(self, said: str) -> bool:
-        """Whether the entrance opens; it never does again."""
+        """True if the entrance opens; it never does again."""
         with self._lock:
             opens = self._entrance is not None and _same(said, self._entrance)
             if opens:
@@ -84,7 +84,7 @@ class LoopbackServer(BoundedServer):
             return opens
 
     def is_inside(self, said: str) -> bool:
-        """Whether that is the secret part of the path."""
+        """True if that is the secret part of the path."""
         return _same(said, self._secret)
 
 
@@ -106,9 +106,9 @@ class Answering(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = PATIENCE
     kind: Kind
-    """What its pages are made of."""
+    """The files that its pages are made of."""
     most_fields = 2
-    """Of a query."""
+    """The most fields of a query."""
     cannot = "This cannot be shown"
     """The title of the page that says why a page could not be made."""
 
@@ -136,7 +136,7 @@ class Answering(BaseHTTPRequestHandler):
         self.send(HTTPStatus(code), self.trouble("Refused", HTTPStatus(code).phrase, ""))
 
     def answer(self, act: Callable[[list[str], Query], None]) -> None:
-        """What `act` does with the parts of the path and the query; why not, if it is refused."""
+        """The answer of `act` to the path and the query; the reason, if it is refused."""
         self.close_connection = True
         try:
             hosts = self.headers.get_all("Host", [])
@@ -163,7 +163,7 @@ class Answering(BaseHTTPRequestHandler):
         self.get(self.inside(path), query)
 
     def inside(self, path: list[str]) -> str:
-        """What follows the secret part of the path. Outside there is nothing."""
+        """The path after its secret part. Outside there is nothing."""
         if not (len(path) == 2 and self.server.is_inside(path[0])):
             raise Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
         if self.headers.get("Sec-Fetch-Site") not in _OWN:

@@ -105,7 +105,7 @@ def plain(observed: Observed) -> Json:
 
 
 def _is_exact(number: Decimal) -> bool:
-    """Whether reading the number as a double gives the number that was meant."""
+    """True if reading the number as a double gives the number that was meant."""
     if not number.is_finite():
         return False
     nearest = float(number)

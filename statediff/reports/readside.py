@@ -1,4 +1,4 @@
-"""What a run read: each call that searched or fetched, what came of it, and what was never fetched.
+"""A run's reads: each call that searched or fetched, its outcome, and what was never fetched.
 
 For contracts with `access:`, from the calls, the answer and the findings of one bundle. Nothing is
 judged here: a call is a leak, or was blocked, where a finding says that it was outside of what the
@@ -62,7 +62,7 @@ class ReadCall:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadSide:
-    """What one run read and cited; all of it is bounded."""
+    """The reads and citations of one run; all of it is bounded."""
 
     actor: str
     tally: str
@@ -79,7 +79,7 @@ class ReadSide:
 def read_side(
     contract: bytes, judged: Json, trace: Json, answer: Value | NoAnswer
 ) -> ReadSide | None:
-    """What the run read; None where no clause is about reads, or the contract cannot be read."""
+    """The run's reads; None where no clause is about reads, or the contract cannot be read."""
     stage = Stage.ACCESS.value
     if not any(clause["stage"] == stage for clause in judged["clauses"]):
         return None
@@ -141,7 +141,7 @@ def _call(action: Json, verb: str, is_outside: bool) -> ReadCall:
 
 
 def _about(tool: str, arguments: Observed) -> str:
-    """What the call asked for; of another tool than the gate's, the tool with its arguments."""
+    """The call's question; for another tool than the gate's, the tool with its arguments."""
     if not isinstance(arguments, Map):
         return said(tool, _NAME) if tool not in _VERBS else "what was not recorded"
     given = dict(arguments.items)

@@ -1,4 +1,4 @@
-"""What a bundle says of its trial, read for a report: decoded, and nothing of it trusted.
+"""A bundle read for a report: decoded, and nothing of it trusted.
 
 Everything here was influenced by the run, so `said` is the only way into a report: it spells out
 control, bidirectional and zero-width characters and bounds the length.
@@ -67,7 +67,7 @@ class Reading:
 
 
 def reservations(trial: Json) -> list[str]:
-    """What a reader of the trial's verdict has to know of how it was made; mostly nothing."""
+    """Notes on how the trial was made, for a reader of its verdict; mostly none."""
     receipt = trial.get("receipt")
     if not isinstance(receipt, dict):
         return []

@@ -109,7 +109,7 @@ def _domain(each: DomainFigures) -> Json:
 
 
 def measures_document(found: Measures) -> Json:
-    """What trials with a verdict measured, as JSON; `turns` only where there were any."""
+    """The measures of trials with a verdict, as JSON; `turns` only where there were any."""
     return {
         "precision": _mean(found.precision),
         "recall": _mean(found.recall),

@@ -73,7 +73,7 @@ def verdict_text(verdict: str) -> Text:
 
 
 def verdict_sentence(record: Record) -> str:
-    """What the verdict says of this trial, in words."""
+    """The verdict of this trial, in words."""
     notes = reservations(record.trial)
     if not covered(record.contract).is_reviewed:
         notes = [UNREVIEWED, *notes]
@@ -279,7 +279,7 @@ def _interesting(sides: dict[str, dict[str, Observed]]) -> list[str]:
 
 
 def _captured(deltas: Iterable[Json]) -> Iterator[Text]:
-    """Where ν changed what was captured: both forms."""
+    """Both forms of each value that ν changed."""
     for delta in deltas:
         if delta["path"] and any(
             delta[side] != delta[f"raw_{side}"] for side in ("before", "after")
@@ -381,7 +381,7 @@ def _readings(record: Record) -> Table:
 
 
 def _answer(record: Record) -> Iterator[RenderableType]:
-    """What the agent said, and beside it what its claims were compared with."""
+    """The agent's answer, and beside it the values that its claims were compared with."""
     answer = record.answer
     if isinstance(answer, NoAnswer):
         yield Text(f"none: {said(answer.cause)}", style="dim")

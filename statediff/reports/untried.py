@@ -1,4 +1,4 @@
-"""What no fault tried, beside the claim that all that were seeded are caught."""
+"""Places that no fault tried, beside the claim that all seeded faults are caught."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Recorded:
     trial: str
     verdict: str
     digest: str
-    """Of the contract it was judged by."""
+    """The digest of the contract it was judged by."""
 
 
 @dataclass(frozen=True)

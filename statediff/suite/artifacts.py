@@ -30,12 +30,12 @@ from statediff.evidence.verify import PIECES
 from statediff.model.values import printable
 
 MAX_FILES: Final = 1_000_000
-"""Of one copy; what has more is no run of ours."""
+"""The most files of one copy; a folder with more is no run of ours."""
 _MANIFEST: Final = "manifest.json"
 _RECORD: Final = "run.json"
 _SLICE: Final = 200
 _SLICE_BYTES: Final = 64 * 1024 * 1024
-"""What is held at once on its way."""
+"""The bytes held at once on their way."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@=+, -]{0,254}")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _FSSPEC: Final = "; `pip install statediff[data]` brings fsspec, through which it is reached"
@@ -44,7 +44,7 @@ _SECRET: Final = re.compile("KEY|SECRET|TOKEN|PASS|CREDENTIAL", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class CopyCounts:
-    """What a copy took."""
+    """The counts of a copy."""
 
     trials: int
     files: int
@@ -198,7 +198,7 @@ class CopyPlace:
         return "/".join(filter(None, [self._root.rstrip("/"), name]))
 
     def _cat(self, names: Sequence[str]) -> dict[str, bytes]:
-        """What is in the files."""
+        """The content of the files."""
         paths = {self._path(name): name for name in names}
         with self._driver_errors():
             found = self._fs.cat(list(paths)) if paths else {}
@@ -243,7 +243,7 @@ class _LocalFiles:
         """Nothing is cached."""
 
     def find(self, root: str, **how: bool) -> dict[str, dict[str, Any]]:
-        """What lies below and is no folder; no link is followed."""
+        """The files below; no link is followed."""
         found: dict[str, dict[str, Any]] = {}
         try:
             entries = list(os.scandir(root))
@@ -361,7 +361,7 @@ def _slices(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _scrub(error: BaseException) -> str:
-    """What the error says, on one line, without what the environment keeps as a secret."""
+    """The error's message on one line, without the environment's secrets."""
     text = " ".join(str(error).split())
     for name, value in os.environ.items():
         if _SECRET.search(name) and len(value) >= 6:

@@ -213,7 +213,7 @@ class Workers:
     slots: Callable[[], int]
     """How many trials it makes at once, as of now."""
     halt: Callable[[], None]
-    """What runs is asked to end, and has ended where that can be waited for."""
+    """Ask running work to end, and wait where that is possible."""
 
 
 @contextmanager
@@ -410,16 +410,16 @@ LOOK_SECONDS: Final = 0.5
 
 @dataclass(frozen=True)
 class CampaignRules(Generic[E, O]):
-    """What an episode is, as far as its worker needs to know."""
+    """An episode, as far as its worker needs to know."""
 
     play: Callable[[E], O]
     """A function of a module: workers may be other processes."""
     lost: Callable[[E, BaseException], O]
     """The outcome of an episode whose worker ended."""
     again: Callable[[E, O], E | None]
-    """What is to be tried instead of an outcome that does not count yet; None if it counts."""
+    """The episode to try instead of an outcome that does not count yet; None if it counts."""
     goes_on: Callable[[], bool] = lambda: True
-    """Whether another episode may begin."""
+    """True if another episode may begin."""
     looked: Callable[[], None] = lambda: None
     """Called now and then while nothing ends."""
 

@@ -28,12 +28,12 @@ class Database(ABC):
     """A connection, for one thread at a time; both drivers' connections do most things alike."""
 
     errors: type[Exception]
-    """Of this kind is all that the database refuses."""
+    """The kind of every error that the database raises."""
     _connection: Any
 
     @abstractmethod
     def is_open(self) -> bool:
-        """Whether it can still be used."""
+        """True if it can still be used."""
 
     @abstractmethod
     def form(self) -> int | None:
@@ -48,7 +48,7 @@ class Database(ABC):
         """From now on everything is read at one moment, or written at once."""
 
     def rows(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        """What the statement finds."""
+        """The rows that the statement finds."""
         found: list[tuple[Any, ...]] = self._connection.execute(self._own(sql), values).fetchall()
         return found
 
@@ -57,7 +57,7 @@ class Database(ABC):
         self._connection.cursor().executemany(self._own(sql), rows)
 
     def commit(self) -> None:
-        """What was written is there for everybody."""
+        """Make everything written visible to everybody."""
         self._connection.commit()
 
     def rollback(self) -> None:
@@ -95,7 +95,7 @@ def shown(url: str) -> str:
 
 
 def unusable(url: str, error: Exception) -> StorageError:
-    """What is raised where the database refuses something."""
+    """The error that the database raises."""
     cause = without_passwords(str(error), [url]).strip().splitlines()
     return StorageError(
         f"{shown(url)}: the store cannot be used: {cause[0] if cause else type(error).__name__}; "

@@ -19,11 +19,11 @@ from hashlib import sha256
 
 MANY_LINKS = 4_000
 MANY_BYTES = 128 * 1024
-"""Of a folder that holds thousands: as links on some file systems, by its own length on others."""
+"""The size of a folder of thousands: by links on some file systems, by length on others."""
 
 
 def stamp(trial: str, folder: int | None = None) -> str:
-    """Of the manifest of the trial's bundle; empty where there is none.
+    """The stamp of the manifest of the trial's bundle; empty where there is none.
 
     The trial's folder is relative to `folder`, a descriptor, if that is given.
     """
@@ -35,7 +35,7 @@ def stamp(trial: str, folder: int | None = None) -> str:
 
 
 def digest_of(stamps: Iterable[tuple[str, str]]) -> str:
-    """Of names and stamps, sorted by name; empty if a stamp is."""
+    """The digest of names and stamps, sorted by name; empty if a stamp is."""
     pairs = list(stamps)
     if not all(found for _, found in pairs):
         return ""
@@ -63,7 +63,7 @@ class AheadLook:
                 self._waiting.clear()
 
     def digest(self, run: str) -> str:
-        """What `digest_of` says of the run as it is on the disk; empty where that is not known."""
+        """The run's `digest_of` as it is on the disk; empty where that is not known."""
         while run in self._waiting:
             line = "" if self._process is None else self._process.stdout.readline()  # type: ignore[union-attr]  # a pipe
             self._known[self._waiting.pop(0)] = line.strip()

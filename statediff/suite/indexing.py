@@ -1,4 +1,4 @@
-"""What a run's folder holds now is in the store: every scheduled trial, and how it ended.
+"""Index a run's folder as it is now: every scheduled trial, and how it ended.
 
 A trial is read again only where the file it was read from is another than before: its place on
 the disk, length, and times of change tell. Reading happens outside the store's transactions.
@@ -33,7 +33,7 @@ BATCH: Final = 200
 
 @dataclass(frozen=True)
 class TrialContent:
-    """What lies in the folder of a trial: a bundle, or why there is none."""
+    """The content of a trial's folder: a bundle, or why there is none."""
 
     bundle: Bundle | None
     ended: Ended
@@ -123,7 +123,7 @@ def _read_trials(
 
 
 def stamp_of(trial: Path) -> str:
-    """Of the manifest of the trial's bundle; empty where there is none."""
+    """The stamp of the manifest of the trial's bundle; empty where there is none."""
     return stamp(str(trial))
 
 

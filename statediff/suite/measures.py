@@ -1,4 +1,4 @@
-"""What trials measure beside their verdicts, added up for `stats`, `compare` and dashboards.
+"""Measures of trials beside their verdicts, added up for `stats`, `compare` and dashboards.
 
 Precision, recall, F1 and the forbidden-effect rate [SSD eqs. 5–6], C = (tool, task, outcome)
 [TV eq. 4], how the clauses along a run and those over the whole of it ended [STA], and turns at the
@@ -96,7 +96,7 @@ class CallCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """What trials with a verdict measured together."""
+    """The measures of trials with a verdict, added up."""
 
     precision: Mean = Mean()
     recall: Mean = Mean()
@@ -109,7 +109,7 @@ class Measures:
     levels: Mapping[Levels, int] = field(default_factory=dict)
 
     def result(self, name: str) -> Mapping[str, int]:
-        """Of `tool`, `task` or `outcome`: verdict → trials, of those with a clause of it."""
+        """By `tool`, `task` or `outcome`: verdict → trials, of those with a clause of it."""
         found: Counter[str] = Counter()
         for each, trials in self.components.items():
             if (verdict := getattr(each, name)) is not None:
@@ -134,7 +134,7 @@ class Measures:
 
 NO_MEASURES: Final = Measures()
 GROUPED: Final = ("tool", "task", "outcome", "along", "whole")
-"""What sums of measures are grouped by, after all else."""
+"""The last columns that sums of measures are grouped by."""
 _MEANS: Final = ("precision_nano", "recall_nano", "f1_nano", "forbidden_nano")
 _TURNS: Final = ("turns", "turns_first", "turns_after", "turns_failed")
 _CALLS: Final = ("calls", "calls_wrong", "calls_unknown", "only_calls", "only_end")
@@ -143,7 +143,7 @@ SUMS: Final = (
     *(f"count({column})" for column in _MEANS),
     *(f"sum({column})" for column in (*_TURNS, *_CALLS)),
 )
-"""Of rows of the store's view `measured`."""
+"""The sums over rows of the store's view `measured`."""
 
 
 def measures(

@@ -1,4 +1,4 @@
-"""What the trials in a store say together, added up by the database: for `stats` and dashboards.
+"""Sums over the trials in a store, added up by the database: for `stats` and dashboards.
 
 Every figure is over scheduled trials, those without a verdict included and shown apart: only a
 MATCH is a pass. Verdicts of different evaluators (another version or digest of a contract, another
@@ -60,7 +60,7 @@ class TrialGroup:
     agent: str
     counted: EndCounts
     cost_nano: int | None = None
-    """Of those whose cost is known, in billionths; None where none is."""
+    """The cost of those whose cost is known, in billionths; None where none is."""
     agent_microseconds: int = 0
     timed: int = 0
     """How many of them have a time."""
@@ -101,7 +101,7 @@ class MatrixCell:
 
     @property
     def is_flaky(self) -> bool:
-        """Whether it passed and also did not, by verdict and not by a failure around it."""
+        """True if it passed and also did not, by verdict and not by a failure around it."""
         return bool(
             self.counted.passed
             and (
@@ -129,7 +129,7 @@ class TrendPoint:
 
 @dataclass(frozen=True)
 class ViolationCount:
-    """What fails under a contract (or is not known: `truth`), and in how many trials."""
+    """A clause that fails under a contract (or is not known: `truth`), and in how many trials."""
 
     contract: str
     clause: str
@@ -275,7 +275,7 @@ def trend(
 
 
 def violations(store: Store, runs: Sequence[str] | None = None) -> tuple[ViolationCount, ...]:
-    """What did not hold, by how many trials it did not hold in, the most first.
+    """The clauses that did not hold, by the number of trials, the most first.
 
     A trial counts once for a clause and code, however often it failed in it.
     """
@@ -329,7 +329,7 @@ SORTS: Final[Mapping[str, Sequence[str]]] = {
 
 @dataclass(frozen=True)
 class TrialChoice:
-    """Which trials are asked for, and in what order; None means all."""
+    """The chosen trials, and their order; None means all."""
 
     run: str | None = None
     domain: str | None = None
@@ -339,7 +339,7 @@ class TrialChoice:
     clause: str | None = None
     """One that does not hold in it."""
     code: str | None = None
-    """Of a finding that does not hold in it: of that clause, where one is chosen too."""
+    """The code of a finding that does not hold in it: for that clause, where one is chosen too."""
     levels: str | None = None
     """A key of `LEVELS`."""
     sort: str = "case"
@@ -347,7 +347,7 @@ class TrialChoice:
     is_down: bool = False
 
     def condition(self) -> Query:
-        """What a trial has to meet."""
+        """The conditions on a trial."""
         level = None if self.levels is None else LEVELS[self.levels]
         own = {
             "trials.run": self.run,
@@ -378,7 +378,7 @@ class TrialChoice:
 
 @dataclass(frozen=True)
 class Choices:
-    """What can be chosen of the trials of some runs."""
+    """The choices among the trials of some runs."""
 
     tried: tuple[tuple[str, str], ...]
     """(contract, agent)."""
@@ -387,7 +387,7 @@ class Choices:
 
 
 def choices(store: Store, runs: Sequence[str] | None = None) -> Choices:
-    """What can be chosen of the trials of the runs (None: of all)."""
+    """The choices among the trials of the runs (None: of all)."""
     condition, values = within(runs)
     tried, broken = store.at_once(
         (f"SELECT DISTINCT contract, agent FROM trials WHERE {condition}", values),

@@ -63,7 +63,7 @@ def pin_sandboxes(
 
 
 def pack_digest(pack: SandboxPack) -> str:
-    """Of all files of a pack; of a project's sandbox, of its file and of those that it names."""
+    """The digest of all files of a pack; of a project's sandbox, its file and those it names."""
     from statediff.packs import PACK_FILE  # noqa: PLC0415 - as above
 
     if pack.file.name == PACK_FILE:
@@ -78,7 +78,7 @@ def pack_digest(pack: SandboxPack) -> str:
 
 
 def _digest_at(path: Path, *, is_repository: bool) -> str:
-    """Of a file, of a folder, or of a repository's references and changes of tracked files."""
+    """The digest of a file, a folder, or a repository's references and changes of tracked files."""
     if not is_repository:
         return _folder_digest(path, "*") if path.is_dir() else _file_digest(path)
     if shutil.which("git") is None:
@@ -125,7 +125,7 @@ def _repository(folder: Path) -> tuple[dict[str, Any] | None, bytes]:
 
 
 class _GitRefuses(Exception):
-    """What git says instead of an answer."""
+    """The message of git instead of an answer."""
 
 
 class _Git:
@@ -154,7 +154,7 @@ class _Git:
         self._git += ["-c", f"core.hooksPath={os.devnull}"]
 
     def patch(self) -> bytes:
-        """What differs from the commit in files that git knows."""
+        """The differences from the commit in files that git knows."""
         without = []
         listed = self("config", "-z", "--name-only", "--get-regexp", r"^filter\.", may_lack=True)
         for name in map(os.fsdecode, filter(None, listed.split(b"\0"))):
@@ -169,7 +169,7 @@ class _Git:
                     "HEAD")  # fmt: skip
 
     def __call__(self, *words: str, may_lack: bool = False) -> bytes:
-        """What git prints; nothing where there is nothing and `may_lack` allows that."""
+        """The output of git; nothing where there is nothing and `may_lack` allows that."""
         done = subprocess.run(
             [*self._git, *words],
             env=self._environment,
@@ -191,7 +191,7 @@ def _code_file_digest(path: Path) -> str | None:
 
 
 def _folder_digest(folder: Path, pattern: str) -> str:
-    """Of all files below the folder, by name and content; what Python compiled is left out."""
+    """The digest of all files below the folder, without those that Python compiled."""
     whole = hashlib.sha256()
     for path in sorted(folder.rglob(pattern)):
         if path.is_file() and not path.is_symlink() and "__pycache__" not in path.parts:

@@ -95,7 +95,7 @@ class Trial:
     kernel: str = ""
     agent: str = ""
     number: int | None = None
-    """Which of the contract's trials it is; None where it was not scheduled."""
+    """Its number among the contract's trials; None where it was not scheduled."""
     seed: int | None = None
     tool: str | None = None
     task: str | None = None
@@ -104,17 +104,17 @@ class Trial:
     """When the agent began, UTC, in ISO 8601."""
     agent_microseconds: int | None = None
     cost_nano: int | None = None
-    """What its agent cost, in billionths; None where nobody said."""
+    """The cost of its agent, in billionths; None where nobody said."""
     attempts: int = 1
     """How often it was begun anew, and once; all but the last are kept beside the trials."""
     is_retried: bool = False
-    """Whether somebody asked for another attempt though there was a verdict."""
+    """True if somebody asked for another attempt though there was a verdict."""
     cause: str = ""
     """The kind of failure that left it without a verdict; see `statediff.suite.records`."""
     bundle: str = ""
     why: str = ""
     stamp: str = ""
-    """Of the file it was read from; empty where it is to be read again."""
+    """The stamp of the file it was read from; empty where it is to be read again."""
     turns: int = 0
     """How many turns its contract has, if it was tried live; else 0."""
     turns_first: int = 0
@@ -124,9 +124,9 @@ class Trial:
     turns_failed: int = 0
     """How many failed in the end; of the others it is not known."""
     precision_nano: int | None = None
-    """Of the changes in question, how many were required, in billionths; None where undefined."""
+    """The share of the changes that were required, in billionths; None where undefined."""
     recall_nano: int | None = None
-    """Of what was required, how much was done, in billionths; None where undefined."""
+    """The share of the required changes that happened, in billionths; None where undefined."""
     forbidden_nano: int | None = None
     """The forbidden-effect rate, in billionths; None where there is no verdict."""
     along: str | None = None
@@ -147,7 +147,7 @@ class Trial:
 
 
 class Side(NamedTuple):
-    """Of a trial, what another one is compared with; there may be a hundred thousand of them."""
+    """The part of a trial that comparisons need; there may be a hundred thousand of them."""
 
     name: str
     ended: Ended
@@ -189,7 +189,7 @@ class Run:
 
 
 def run_record(facts: Mapping[str, Any], location: str) -> Run:
-    """What a run's `run.json` says; `BundleError` if it contradicts itself.
+    """The run by its `run.json`; `BundleError` if that contradicts itself.
 
     `location` names the folder, in one way only; a run's id is derived from both.
     """
@@ -265,7 +265,7 @@ def trial_name(contract: str, label: str, number: int) -> str:
 
 
 def agent_labels(agents: Sequence[str]) -> tuple[str, ...]:
-    """What tells each agent's trials from the others' in names of folders: none for one agent."""
+    """Labels that tell each agent's trials apart in names of folders: none for one agent."""
     if len(agents) == 1:
         return ("",)
     short = [_UNFIT.sub("-", agent).strip("-.")[:40] or "agent" for agent in agents]
@@ -378,7 +378,7 @@ def _judged_trial(planned: Trial, bundle: Bundle, stamp: str) -> Trial:
 
 
 def _identity(manifest: Any, trial: Any) -> dict[str, str]:
-    """Which trial of which contract the bundle says that it is of."""
+    """The contract and the number of the trial, by its bundle."""
     return {
         "trial": text(manifest["trial"]),
         "contract": text(manifest["contract"]),
@@ -477,7 +477,7 @@ class FaultKind(StrEnum):
 
     @property
     def is_retried(self) -> bool:
-        """Whether another attempt may well end otherwise."""
+        """True if another attempt may well end otherwise."""
         return self in (FaultKind.ENVIRONMENT, FaultKind.WORKER)
 
 
@@ -494,7 +494,7 @@ def fault_kind(error: HarnessError) -> FaultKind:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What is known of an attempt beside its bundle."""
+    """The facts of an attempt beside its bundle."""
 
     number: int = 1
     is_retried: bool = False
@@ -517,7 +517,7 @@ def nano(cost: Decimal | None) -> int | None:
 
 
 def attempt_folder(run: Path, trial: str) -> Path:
-    """Where an attempt may be made; nothing is there yet."""
+    """A new place for an attempt; nothing is there yet."""
     return run / "attempts" / trial / uuid.uuid4().hex[:12]
 
 
@@ -528,7 +528,7 @@ def write_attempt(folder: Path, attempt: Attempt) -> None:
 
 
 def read_attempt(folder: Path) -> Attempt:
-    """What the folder says of its attempt; a first one where it says nothing that makes sense."""
+    """The attempt by its folder; a first one where the folder says nothing that makes sense."""
     try:
         with (folder / ATTEMPT_FILE).open("rb") as stream:
             found = json.loads(stream.read(_MAX_ATTEMPT_BYTES))

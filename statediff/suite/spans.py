@@ -80,7 +80,7 @@ class SpanCounts:
 
 
 class Callers:
-    """Which calls the findings of a bundle are about, by their ids."""
+    """The calls that the findings of a bundle are about, by their ids."""
 
     def __init__(self, judgement: Json, trace: Json, history: Json) -> None:
         observed = trace.get("observed", [])
@@ -127,7 +127,7 @@ def spans(judgement: Json, trace: Json, history: Json) -> tuple[Span, ...]:
 
 
 class _Asked:
-    """What the clauses of a judgement ask of calls."""
+    """The questions about calls in the clauses of a judgement."""
 
     def __init__(self, judgement: Json, callers: Callers) -> None:
         findings = judgement["findings"]
@@ -184,7 +184,7 @@ _AUTHORIZED: Final = Reason.ALL_AUTHORIZED()
 
 
 def _says_authorized(finding: Json) -> bool:
-    """Whether it is of a clause about authorization that holds, worded or as a bundle has it."""
+    """True if it is of a clause about authorization that holds, worded or as a bundle has it."""
     told = finding.get("explanation")
     return bool(
         told == _AUTHORIZED.document() if told else finding["sentence"] == sentence(_AUTHORIZED)

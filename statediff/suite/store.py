@@ -21,7 +21,7 @@ from statediff.suite.databases import Database, Values, connect, shown, unusable
 from statediff.suite.records import Ended, Loose, Run, Trial
 
 FORM: Final = 1
-"""Of the tables below; a store of another form is refused."""
+"""The version of the tables below; a store of another form is refused."""
 TABLES: Final = (
     """
     CREATE TABLE runs (
@@ -233,11 +233,11 @@ class Store:
             database.put(deleted, [(run, name) for name in names])
 
     def rows(self, sql: str, values: Values = ()) -> list[tuple[Any, ...]]:
-        """What the query finds, read at one moment."""
+        """The rows that the query finds, read at one moment."""
         return self.at_once((sql, values))[0]
 
     def at_once(self, *wanted: Query) -> list[list[tuple[Any, ...]]]:
-        """What each query finds, all at one moment."""
+        """The rows that each query finds, all read at one moment."""
         with self._transaction(writes=False) as database:
             return [database.rows(*each) for each in wanted]
 
@@ -249,7 +249,7 @@ class Store:
         return Trial(*values)
 
     def stamps(self, run: str) -> tuple[dict[str, str], set[str]]:
-        """What every known trial of the run was read from, by name; and those that were not run."""
+        """The stamps of every known trial of the run, by name; and those that were not run."""
         stamps, names = self.at_once(
             ("SELECT name, stamp FROM trials WHERE run = ?", [run]),
             ("SELECT name FROM trials WHERE run = ? AND ended = ?", [run, Ended.NOT_RUN.value]),
@@ -326,7 +326,7 @@ def within(runs: Sequence[str] | None, column: str = "run") -> Query:
 
 
 def loose_by_trial(findings: Iterable[Sequence[Any]]) -> dict[str, tuple[Loose, ...]]:
-    """What does not hold in each trial, by its name; the rows are `FOUND`, in order."""
+    """The clauses that do not hold in each trial, by its name; the rows are `FOUND`, in order."""
     kinds: dict[tuple[str, ...], Loose] = {}
     found: dict[str, tuple[Loose, ...]] = {}
     for _, trial, _, *rest in findings:

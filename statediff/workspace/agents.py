@@ -13,20 +13,25 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from statediff.agents.command import CommandAgent
 from statediff.agents.commandline import CommandLine, named_apart
+from statediff.agents.handover import TrustedAgent
+from statediff.agents.isolation import endpoints, isolation
+from statediff.agents.trial import Agent, Budget, Prices
+from statediff.entrypoints import plug_ins
 from statediff.errors import UsageError
+from statediff.evidence.disclosure.rules import MARK, NAME_VEIL
+from statediff.packs import agent_command
 
 if TYPE_CHECKING:
-    from statediff.agents.command import CommandAgent
     from statediff.agents.conversation import Simulated
-    from statediff.agents.trial import Agent, Budget
 
 SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions:
-    """What a user says of the agent."""
+    """The options of an agent."""
 
     command: str | None = None
     named: str | None = None
@@ -44,9 +49,9 @@ class AgentOptions:
     image: str | None = None
     record_http: bool = False
     title: str | None = None
-    """What its program is called; None for its script's name."""
+    """The name of its program; None for its script's name."""
     isolation: str | None = None
-    """What keeps a program from the evaluator, demanded; None: the strongest that there is."""
+    """The demanded isolation of the program; None: the strongest that there is."""
     network: tuple[str, ...] = ()
     """`HOST:PORT` of what a program reaches beside the trial's own endpoints."""
     trust_trace: bool = False
@@ -57,7 +62,7 @@ class AgentOptions:
 
     @property
     def is_of_contract(self) -> bool:
-        """Whether another contract's agent of these options is another agent."""
+        """True if another contract's agent of these options is another agent."""
         return self.named is not None and ":" not in self.named
 
     def as_json(self) -> dict[str, object]:
@@ -65,8 +70,6 @@ class AgentOptions:
 
         A secret in a command line or a URL is not kept.
         """
-        from statediff.evidence.disclosure.rules import NAME_VEIL
-
         given = NAME_VEIL.value({**asdict(self), "key_env": None, "user_key_env": None})
         given |= {"key_env": self.key_env, "user_key_env": self.user_key_env}
         given["mcp_config"] = None if self.mcp_config is None else str(self.mcp_config.absolute())
@@ -78,8 +81,6 @@ class AgentOptions:
     @staticmethod
     def read(given: Mapping[str, Any]) -> AgentOptions:
         """The options that `as_json` wrote; `UsageError` if it cannot have been that."""
-        from statediff.evidence.disclosure.rules import MARK
-
         if any(isinstance(each, str) and f"{MARK}…" in each for each in given.values()):
             raise UsageError(
                 "the agent's command or URL held a secret, which no run keeps; begin a new run"
@@ -115,8 +116,6 @@ class AgentOptions:
         found = self._agent(contract)
         if not self.trust_trace:
             return found
-        from statediff.agents.handover import TrustedAgent
-
         return TrustedAgent(found)
 
     def _agent(self, contract: Path) -> Agent:
@@ -156,7 +155,6 @@ class AgentOptions:
 
     def _own(self, contract: Path) -> Agent:
         """A program, one in an image, a function, or one that the contract's folder has."""
-        from statediff.agents.command import CommandAgent
         from statediff.agents.function import NamedFunctionAgent
 
         limit = SECONDS if self.timeout_seconds is None else self.timeout_seconds
@@ -178,8 +176,6 @@ class AgentOptions:
         return replace(program, isolation=self._isolation(), network=self.network)
 
     def _isolation(self) -> str:
-        from statediff.agents.isolation import endpoints, isolation
-
         endpoints((), self.network)  # what is wrong with it is said before a sandbox starts
         return isolation(self.isolation)
 
@@ -198,8 +194,6 @@ class AgentOptions:
             ) from error
 
     def _mcp(self) -> Agent:
-        from statediff.agents.command import CommandAgent
-
         mcp = _plugged("mcp", "--agent-mcp")
         limit = self.timeout_seconds or SECONDS
         program = CommandAgent.parse(self.mcp or "", limit, self.title or "")
@@ -219,9 +213,6 @@ class AgentOptions:
 
 def packed_agent(folder: Path, named: str, timeout_seconds: float = SECONDS) -> CommandAgent:
     """An agent of the contract's folder, run by this Python."""
-    from statediff.agents.command import CommandAgent
-    from statediff.packs import agent_command
-
     return CommandAgent(agent_command(folder, named), timeout_seconds, name=named)
 
 
@@ -252,18 +243,14 @@ def each_agent(
 def budget_of(
     price_in: str | None, price_out: str | None, max_cost: str | None, left_undone: str = ""
 ) -> Budget:
-    """What may be spent at which prices; `UsageError` where a limit is given and no price is."""
-    from statediff.agents.trial import Budget, Prices
-
+    """The budget and its prices; `UsageError` where a limit is given and no price is."""
     prices = Prices(_price("--price-in", price_in), _price("--price-out", price_out))
     most = _price("--max-cost", max_cost)
     return Budget(prices, most, left_undone) if left_undone else Budget(prices, most)
 
 
 def _plugged(name: str, option: str, extra: str = "agents") -> Callable[..., Any]:
-    """What makes such agents; `UsageError` says what brings it."""
-    from statediff.entrypoints import plug_ins
-
+    """The function that makes such agents; `UsageError` names the extra that brings it."""
     get = f"get it with `pip install statediff[{extra}]`"
     found = plug_ins("statediff.agents").get(name)
     if found is None:

@@ -65,7 +65,7 @@ Asked = float | Collection[int] | Callable[[int, Any], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Where `score_many` writes the evidence of its batch, and who signs it.
+    """The folder and the key for the evidence that `score_many` writes of its batch.
 
     `statediff verify` checks the folder; `statediff batch open` makes a bundle of one rollout.
     """
@@ -75,7 +75,7 @@ class Evidence:
     key: str | Path
     """The file of the key that signs."""
     whole: Asked = 0.0
-    """Which bundles are kept whole beside the surprising ones: a share from 0 to 1, the numbers of
+    """The bundles to keep whole beside the surprising ones: a share from 0 to 1, the numbers of
     rollouts, or a function of a number and its `Score`."""
     expected: Sequence[float | None] = ()
     """The reward that somebody else gave each rollout, or None: to disagree is surprising."""
@@ -91,7 +91,7 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """What the evidence of a batch has of one judged run, but for its number."""
+    """The evidence of one judged run in a batch, but for its number."""
 
     before: str
     """The digest of the document of its state before."""
@@ -124,7 +124,7 @@ class Recorder:
     def written(
         self, before: Capture, after: Capture, answer: Value | NoAnswer, judgement: Judgement
     ) -> Written:
-        """What is written of a judged run."""
+        """The evidence of a judged run."""
         digest, root = self.before(before)[:2]
         roots = Roots.of(*bound_captures(before, after), self.secret).by_side
         judged = answer_document(answer)
@@ -371,7 +371,7 @@ class Opener:
 
     @staticmethod
     def of(batch: sealed.Batch) -> Opener:
-        """What opens the rollouts of a batch. `ContractError` where it has no contract."""
+        """A reader that opens the rollouts of a batch. `ContractError` where it has no contract."""
         return Opener(batch, contract_in(batch.files), DiskChunks(batch.folder / CHUNKS))
 
     def judged(self, number: int) -> Evaluated:

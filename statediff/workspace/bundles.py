@@ -5,21 +5,29 @@ A bundle is in a folder, in a trial's folder, in a sealed or kept copy, or in a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
+from statediff.errors import BundleError, InputError, StatediffError, UsageError
+from statediff.evidence.keys import load_trust
+from statediff.evidence.package import FILES, Bundle, load
+from statediff.evidence.raw import decrypted, encrypted, withheld_piece
+from statediff.evidence.seal import Sealed, is_sealed, opened
+from statediff.evidence.seal import load as load_sealed
+from statediff.evidence.vault import SUFFIX, Kept, Vault, read_kept, restored
+from statediff.evidence.verify import UNDISCLOSED, Rejected, Verified, verify
+from statediff.model.values import printable
+from statediff.suite.artifacts import CopyPlace, url_in_path
+from statediff.workspace.folders import bundle_folder, keep_bundle, shown
 from statediff.workspace.runfolders import is_run
 
 if TYPE_CHECKING:
-    from statediff.errors import StatediffError
     from statediff.evidence.leaf_partition import Piece
-    from statediff.evidence.package import Bundle
-    from statediff.evidence.seal import Sealed
-    from statediff.evidence.vault import Kept
-    from statediff.evidence.verify import Verified
-    from statediff.suite.artifacts import CopyPlace
     from statediff.suite.store import Store
 
 SHOWN_TRIALS: Final = 5
@@ -32,7 +40,7 @@ _BELOW: Final = (
     "*/trials/*/bundle",
     "runs/*/trials/*/bundle",
 )
-"""Where the bundles of a folder are."""
+"""Patterns of the bundles below a folder."""
 
 
 def load_bundle(
@@ -45,11 +53,6 @@ def load_bundle(
 
     With an auditor's `identity` of age, what the copy does not show is at hand too.
     """
-    from statediff.errors import BundleError, InputError, UsageError
-    from statediff.evidence.package import load
-    from statediff.evidence.seal import is_sealed
-    from statediff.model.values import printable
-
     if (copy := bundle_at_url(path)) is not None:
         return copy
     if is_batch(path):
@@ -79,10 +82,6 @@ def load_bundle(
 
 def _no_bundle(path: Path) -> StatediffError:
     """That a folder is none: a part of one, or a folder with bundles below it, which are named."""
-    from statediff.errors import BundleError, UsageError
-    from statediff.evidence.package import FILES
-    from statediff.model.values import printable
-
     name = printable(str(path))
     if any((path / each).exists() for each in FILES if each != "contract.yaml"):
         return BundleError(f"{name}: no bundle; its manifest.json is missing")
@@ -101,8 +100,6 @@ def _no_bundle(path: Path) -> StatediffError:
 
 def _trials_of(run: Path) -> str:
     """That it is a run, and which bundles are in it."""
-    from statediff.model.values import printable
-
     kept = run / "trials"
     names = sorted(entry.name for entry in kept.iterdir()) if kept.is_dir() else []
     found = [printable(str(kept / name)) for name in names[:SHOWN_TRIALS]]
@@ -112,51 +109,38 @@ def _trials_of(run: Path) -> str:
 
 
 def is_batch(path: Path) -> bool:
-    """Whether `path` looks like the evidence of a batch, finished or not."""
+    """True if `path` looks like the evidence of a batch, finished or not."""
     return (path / "rollouts").is_file()
 
 
 def _unsealed(path: Path, trust: Path | None, vault: Path | None, identity: Path | None) -> Bundle:
-    from statediff.errors import BundleError, UsageError
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.verify import Rejected, verify
-    from statediff.model.values import printable
-
     name = printable(str(path))
     if trust is None:
         raise UsageError(f"{name}: a sealed copy; say with --trust FILE whose keys count")
-    try:
+    with verifying(path):
         return unseal(verify(load_copy(path, vault).files, load_trust(trust)), identity)
+
+
+@contextmanager
+def verifying(path: Path) -> Iterator[None]:
+    """Within it, a copy that does not verify is a `BundleError` that names its path."""
+    try:
+        yield
     except Rejected as error:
-        raise BundleError(f"{name}: INVALID: {error}") from error
+        raise BundleError(printable(f"INVALID: {shown(path)}: {error}")) from error
 
 
 def partial_copy(path: Path, trust: Path | None, vault: Path | None) -> Verified | None:
     """A sealed copy that withholds parts, verified; None for a whole one and for any other path."""
-    from statediff.errors import BundleError
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import is_sealed
-    from statediff.evidence.verify import Rejected, verify
-    from statediff.model.values import printable
-
     if trust is None or not is_sealed(path):
         return None
-    try:
+    with verifying(path):
         found = verify(load_copy(path, vault).files, load_trust(trust))
-    except Rejected as error:
-        raise BundleError(f"{printable(str(path))}: INVALID: {error}") from error
     return None if found.status == "VALID" else found
 
 
 def unseal(found: Verified, identity: Path | None) -> Bundle:
     """The bundle of a verified copy; with what it does not show, for an identity of an auditor."""
-    from dataclasses import replace
-
-    from statediff.errors import UsageError
-    from statediff.evidence.raw import decrypted
-    from statediff.evidence.seal import opened
-    from statediff.evidence.verify import UNDISCLOSED
-
     bundle = opened(found)
     if identity is None:
         return bundle
@@ -169,14 +153,10 @@ def unseal(found: Verified, identity: Path | None) -> Bundle:
 
 def load_copy(path: Path, vault: Path | None) -> Sealed:
     """The copy that a user named, not yet verified: with what the vault still has keys for."""
-    from statediff.errors import UsageError
-    from statediff.evidence.seal import load
-    from statediff.evidence.vault import SUFFIX, Vault, restored
-
     if path.suffix != SUFFIX:
         if vault is not None:
             raise UsageError("--vault is for kept bundles (.kept)")
-        return load(path)
+        return load_sealed(path)
     kept = load_kept(path)
     return kept.copy if vault is None else restored(kept, Vault(vault))
 
@@ -186,11 +166,6 @@ def raw_pieces(bundle: Bundle, files: list[Path], recipients: list[str]) -> list
 
     `UsageError` for a file that cannot be.
     """
-    import secrets
-
-    from statediff.errors import UsageError
-    from statediff.evidence.raw import encrypted, withheld_piece
-
     if recipients and not files and bundle.undisclosed is None:
         raise UsageError(
             "--raw-to: nothing to encrypt: the bundle shows all; name raw captures with --raw"
@@ -209,15 +184,11 @@ def raw_pieces(bundle: Bundle, files: list[Path], recipients: list[str]) -> list
 
 def load_kept(path: Path) -> Kept:
     """The kept bundle (.kept) in a file; `UsageError` where it cannot be read."""
-    from statediff.evidence.vault import read_kept
-
     return read_kept(read_file(path))
 
 
 def read_file(path: Path) -> bytes:
     """The content of a file that a user named; `UsageError` where it cannot be read."""
-    from statediff.errors import UsageError
-
     try:
         return path.read_bytes()
     except OSError as error:
@@ -245,9 +216,6 @@ class RunCopy:
         self._try(lambda place: place.push(self.folder))
 
     def _try(self, copy: Callable[[CopyPlace], object]) -> None:
-        from statediff.errors import StatediffError
-        from statediff.workspace.folders import shown
-
         if self.place is None:
             return
         try:
@@ -266,8 +234,6 @@ def begin_copy(
     """The run's record is at the URL, and the store knows where; None copies nothing."""
     if url is None:
         return RunCopy(folder, None, tell)
-    from statediff.suite.artifacts import CopyPlace
-
     place, folder = CopyPlace(url), folder.resolve()
     place.begin(folder)
     store.put_copy(run, place.url)
@@ -279,13 +245,9 @@ def bundle_at_url(path: Path) -> tuple[Bundle, Path] | None:
 
     The folder is the one that `judge` would use.
     """
-    from statediff.suite.artifacts import CopyPlace, url_in_path
-
     url = url_in_path(str(path))
     if url is None:
         return None
-    from statediff.workspace.folders import bundle_folder, keep_bundle
-
     bundle = CopyPlace(url).bundle()
     folder = bundle_folder(bundle)
     keep_bundle(bundle, folder)
@@ -294,11 +256,6 @@ def bundle_at_url(path: Path) -> tuple[Bundle, Path] | None:
 
 def bundle_in_copies(urls: Iterable[str], location: str, trial: str) -> Bundle | None:
     """The bundle of a trial in the first copy of its run that has it; None where none has."""
-    from urllib.parse import unquote
-
-    from statediff.errors import StatediffError
-    from statediff.suite.artifacts import CopyPlace
-
     run = unquote(location.rpartition("/")[2])
     for url in urls:
         try:

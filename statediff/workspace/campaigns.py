@@ -16,22 +16,55 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from statediff.suite.records import Ended, Trial
+from statediff.capture.guard import Scans
+from statediff.errors import BundleError, SandboxError, StorageError, UsageError
+from statediff.packs import EMBEDDED, sandbox_of, sandbox_pack
+from statediff.suite.campaign import (
+    POOL,
+    CampaignRules,
+    Workers,
+    in_this_process,
+    processes,
+)
+from statediff.suite.campaign import (
+    carry_out as carried_out,
+)
+from statediff.suite.indexing import location
+from statediff.suite.pins import pack_digest
+from statediff.suite.records import (
+    Ended,
+    FaultKind,
+    Run,
+    Trial,
+    run_record,
+    scheduled_trials,
+    set_aside,
+    trial_name,
+)
+from statediff.systems.base import known_bases
+from statediff.total import twice
+from statediff.workspace import episodes
 from statediff.workspace.agents import AgentOptions
+from statediff.workspace.cases import Chosen, cases_of, texts_of
+from statediff.workspace.episodes import Episode, Played
+from statediff.workspace.runfolders import is_run, run_facts
+from statediff.workspace.trials import (
+    TrialRequest,
+    base_state,
+    contract_as_read,
+    forget,
+    halt,
+    require_sound,
+)
 
 if TYPE_CHECKING:
-    from statediff.capture.guard import Scans
     from statediff.contract.file import ContractFile
-    from statediff.suite.campaign import Workers
-    from statediff.suite.records import Run
     from statediff.suite.store import Store
     from statediff.workspace.bundles import RunCopy
-    from statediff.workspace.cases import Chosen
-    from statediff.workspace.episodes import Episode, Played
     from statediff.workspace.pages import Tell
 
 WITHOUT_VERDICT: Final = (Ended.NOT_RUN, Ended.UNFINISHED, Ended.FAULT)
-"""What a run that is taken up again makes; what is damaged is evidence, and stays."""
+"""A resumed run makes these trials again; a damaged one is evidence, and stays."""
 BATCH_SECONDS: Final = 2.0
 CHECKED_CASES: Final = 20
 _PRELOAD: Final = (
@@ -49,7 +82,7 @@ class Entry:
 
     path: Path
     file: ContractFile
-    """Of a case, the contract that it is one of."""
+    """The contract; for a case, the contract that has the case."""
     case: str | None = None
     text: bytes | None = None
     """The contract of the case."""
@@ -95,11 +128,6 @@ class Campaign:
 
     def episode(self, trial: Trial, *, is_retried: bool, max_cost: str | None) -> Episode:
         """The next attempt at the trial; what there was of it is set aside."""
-        from statediff.packs import sandbox_of
-        from statediff.suite.records import set_aside
-        from statediff.workspace.episodes import Episode
-        from statediff.workspace.trials import TrialRequest
-
         planned = self.planned[trial.name]
         entry = self.entries[f"{planned.contract}@{planned.version}"]
         options = self.agents[trial.name]
@@ -123,7 +151,7 @@ class Campaign:
 
 
 class Progress(Protocol):
-    """What follows a run: it learns of each trial as it ends, and of what goes on beside."""
+    """An observer of a run: it learns of each trial as it ends, and of what goes on beside."""
 
     is_interrupted: bool
     is_out_of_money: bool
@@ -149,11 +177,6 @@ class Progress(Protocol):
 
 def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptions]) -> Campaign:
     """The run in the folder, by its `run.json`; agents in the order in which it has them."""
-    from statediff.capture.guard import Scans
-    from statediff.suite.indexing import location
-    from statediff.suite.records import run_record, scheduled_trials, trial_name
-    from statediff.workspace.runfolders import run_facts
-
     facts = run_facts(folder)
     run = run_record(facts, location(folder))
     by_trial = {
@@ -181,9 +204,6 @@ def campaign(folder: Path, entries: Sequence[Entry], agents: Sequence[AgentOptio
 
 def _project_sandboxes(entries: Sequence[Entry], variant: str) -> dict[str, str]:
     """The digests of the sandboxes' files, of those that do not come with statediff."""
-    from statediff.packs import sandbox_of, sandbox_pack
-    from statediff.suite.pins import pack_digest
-
     names = {sandbox_of(entry.file) or "" for entry in entries}
     return {
         name: pack_digest(sandbox_pack(name, variant)) for name in names if Path(name).is_absolute()
@@ -193,8 +213,6 @@ def _project_sandboxes(entries: Sequence[Entry], variant: str) -> dict[str, str]
 @contextmanager
 def lock_run(folder: Path) -> Iterator[None]:
     """Nobody else makes trials in the run's folder from this machine; else `UsageError`."""
-    from statediff.errors import UsageError
-
     handle = os.open(folder / ".at-work", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o666)
     try:
         # Where a file system has no locks: two who make one trial do not harm each other.
@@ -225,11 +243,6 @@ def carry_out(
 
     Ctrl-C ends it in order; what has ended by then is reported.
     """
-    from statediff.suite.campaign import CampaignRules, carry_out
-    from statediff.suite.records import set_aside
-    from statediff.workspace import episodes
-    from statediff.workspace.trials import forget
-
     spent = _Spent(how.max_cost, [*kept, *wanted])
     batch = _Batch(store, copies, report.note)
     for trial in kept:
@@ -257,7 +270,7 @@ def carry_out(
     try:
         with (
             _workers(made, how, report) as workers,
-            contextlib.closing(carry_out(begun, workers, rules)) as results,
+            contextlib.closing(carried_out(begun, workers, rules)) as results,
         ):
             for played in results:
                 report.add(played)
@@ -270,20 +283,13 @@ def carry_out(
 
 
 def _may_end_otherwise(played: Played) -> bool:
-    """Whether it has no verdict for a reason that another attempt may not meet."""
-    from statediff.suite.records import FaultKind
-
+    """True if it has no verdict for a reason that another attempt may not meet."""
     cause = played.record.cause
     return played.verdict is None and cause in set(FaultKind) and FaultKind(cause).is_retried
 
 
 @contextmanager
 def _workers(made: Campaign, how: How, report: Progress) -> Iterator[Workers]:
-    from statediff.errors import UsageError
-    from statediff.packs import EMBEDDED
-    from statediff.suite.campaign import POOL, in_this_process, processes
-    from statediff.workspace.trials import halt
-
     is_single = _is_single(made)
     if is_single and how.scheduler is not None:
         raise UsageError("an external sandbox is where it is; run it without --scheduler")
@@ -309,14 +315,12 @@ def _workers(made: Campaign, how: How, report: Progress) -> Iterator[Workers]:
 
 
 def _is_single(made: Campaign) -> bool:
-    from statediff.packs import sandbox_of, sandbox_pack
-
     named = {sandbox_of(entry.file) for entry in made.entries.values()}
     return any(sandbox_pack(n, made.variant).is_single for n in named if n is not None)
 
 
 class _Spent:
-    """What a run has cost, its attempts that no longer count included as far as they are known."""
+    """The cost of a run, with attempts that no longer count, as far as they are known."""
 
     def __init__(self, most: str | None, trials: Sequence[Trial]) -> None:
         self._most = None if most is None else int(Decimal(most) * 10**9)
@@ -349,10 +353,7 @@ class _Batch:
             self.flush()
 
     def flush(self) -> None:
-        """What waits is in the store; if that fails, it is read from the folder another time."""
-        from statediff.errors import StorageError
-        from statediff.total import twice
-
+        """Put what waits into the store; if that fails, it is read from the folder another time."""
         waiting, self._waiting = self._waiting, []
         self._since = time.monotonic()
         try:
@@ -364,8 +365,6 @@ class _Batch:
 
 def cases_in(path: Path, file: ContractFile, chosen: Chosen) -> list[Entry]:
     """The contract's chosen cases, or the contract itself where it has none."""
-    from statediff.workspace.cases import cases_of, texts_of
-
     found = cases_of(path, file, chosen)
     if not found:
         return [Entry(path, file)]
@@ -379,11 +378,6 @@ def require_runnable(entries: Sequence[Entry], variant: str) -> dict[str, str]:
     Returns the sandboxes that cannot be started, with the cause; where no other one can,
     `SandboxError`. `UsageError`, or `ContractError` with every problem found.
     """
-    from statediff.errors import SandboxError, UsageError
-    from statediff.packs import sandbox_of, sandbox_pack
-    from statediff.suite.campaign import POOL
-    from statediff.workspace.trials import base_state, contract_as_read, require_sound
-
     names: dict[str, list[Entry]] = {}
     for entry in entries:
         content = entry.file.content
@@ -419,10 +413,6 @@ def bases_of(entries: Sequence[Entry], variant: str) -> dict[str, dict[str, str]
 
     Without those that cannot be started now.
     """
-    from statediff.errors import SandboxError
-    from statediff.packs import sandbox_of, sandbox_pack
-    from statediff.suite.campaign import POOL
-
     found: dict[str, dict[str, str]] = {}
     for name in sorted({sandbox_of(entry.file) or "" for entry in entries}):
         if sandbox_pack(name, variant).is_outside:
@@ -433,19 +423,12 @@ def bases_of(entries: Sequence[Entry], variant: str) -> dict[str, dict[str, str]
 
 def forget_bases(entries: Sequence[Entry], variant: str) -> None:
     """Take the systems of the contracts' sandboxes, as the next start finds them, as their base."""
-    from statediff.packs import sandbox_of, sandbox_pack
-    from statediff.systems.base import known_bases
-
     for name in sorted({sandbox_of(entry.file) or "" for entry in entries} - {""}):
         known_bases.forget_bases(sandbox_pack(name, variant))
 
 
 def servers_of(entries: Sequence[Entry], variant: str) -> dict[str, str]:
     """Source → what its server is and runs in, of the contracts' sandboxes in a variant."""
-    from statediff.errors import SandboxError
-    from statediff.packs import EMBEDDED, sandbox_of
-    from statediff.suite.campaign import POOL
-
     found: dict[str, str] = {}
     if variant != EMBEDDED:
         for name in sorted({sandbox_of(entry.file) or "" for entry in entries}):
@@ -459,9 +442,6 @@ def find_resumable(out: Path, mine: Mapping[str, Any]) -> Path | None:
 
     `UsageError` where it was begun by other means than there are now.
     """
-    from statediff.errors import BundleError, UsageError
-    from statediff.workspace.runfolders import is_run, run_facts
-
     folders = [place for place in out.iterdir() if is_run(place)] if out.is_dir() else []
     for folder in sorted(folders, key=_begun_at, reverse=True):
         try:

@@ -25,6 +25,7 @@ from statediff.contract.yaml.reader import Document
 from statediff.errors import InputError, UsageError
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.values import printable
+from statediff.systems.tables.exports import delimited
 
 MAX_BYTES: Final = 64 << 20
 MAX_CASES: Final = 100_000
@@ -36,25 +37,25 @@ _SHOWN: Final = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """Which cases of contracts are meant."""
+    """The chosen cases of contracts."""
 
     file: Path | None = None
     """The rows; None for the file that the contract names under `cases`."""
     names: Sequence[str] = ()
-    """Of the cases, those named so (patterns); all where there is none."""
+    """Patterns of names of cases; all cases where there is none."""
     given: Sequence[str] = ()
     """`NAME=VALUE`: inputs that replace those of every chosen case."""
     inputs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """As `given`, with values as JSON has them. `as_json` leaves them out."""
 
     def as_json(self) -> dict[str, Any]:
-        """What `run.json` keeps, so that `retry` chooses the same."""
+        """The form in `run.json`, so that `retry` chooses the same."""
         file = None if self.file is None else str(self.file.absolute())
         return {"file": file, "names": list(self.names), "given": list(self.given)}
 
     @classmethod
     def read(cls, kept: Any) -> Chosen:
-        """What `as_json` wrote; `UsageError` for anything else."""
+        """The choice that `as_json` wrote; `UsageError` for anything else."""
         match kept:
             case None:
                 return cls()
@@ -169,8 +170,6 @@ def _read(document: Document, data: bytes, where: Path) -> Iterator[tuple[int, A
     """Each row with its line."""
     suffix = where.suffix.lower()
     if suffix in (".csv", ".tsv"):
-        from statediff.systems.tables.exports import delimited
-
         header, rows = delimited(where, _text(data, where), "," if suffix == ".csv" else "\t")
         for line, cells in rows:
             place = f"{printable(str(where))}, line {line}"

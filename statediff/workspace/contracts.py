@@ -18,7 +18,12 @@ from statediff.contract.authoring.versions import FILE, Release, Releases, ident
 from statediff.contract.document.load import read_bytes
 from statediff.contract.file import ContractFile, load_contract
 from statediff.errors import ContractError, InputError, Problem, UsageError
+from statediff.evidence.disclosure.settings import FILE as DISCLOSURE
+from statediff.evidence.disclosure.settings import opened_to, settings_beside
+from statediff.evidence.documents import schema_from
 from statediff.extras import brought
+from statediff.kernel import lint as linted
+from statediff.kernel import schema_of
 from statediff.model.values import printable
 from statediff.packs import (
     CONTRACT_FILE,
@@ -29,7 +34,11 @@ from statediff.packs import (
     sandbox_of,
     sandbox_pack,
 )
+from statediff.systems.base.registry import missing_extra, tools_of
+from statediff.systems.declared import declared_tools
+from statediff.workspace.cases import Chosen, cases_of, load_case, texts_of
 from statediff.workspace.folders import shown
+from statediff.workspace.inputs import one_capture, refinements, schema_of_file
 
 if TYPE_CHECKING:
     from statediff.model.readings import Capture
@@ -79,7 +88,6 @@ def _recorded_schema(contract: Path) -> Any:
     folder = contract.parent
     if contract.name != CONTRACT_FILE or not (folder / "manifest.json").is_file():
         return None
-    from statediff.evidence.documents import schema_from
     from statediff.workspace.bundles import load_bundle
 
     bundle, _ = load_bundle(folder)
@@ -91,7 +99,7 @@ class Task:
     """A contract as a list of tasks names it."""
 
     name: str
-    """What `run` takes: a task's name, or the path of its contract."""
+    """The argument of `run`: a task's name, or the path of its contract."""
     version: str
     sandbox: str | None
     intent: str
@@ -136,7 +144,7 @@ def schema_of_contract(path: Path, file: ContractFile, given: str | Path | None)
 
 
 def releases_beside(path: Path) -> Releases:
-    """What was released of the contracts in the folder of `path`; nothing where there is no file.
+    """The releases of the contracts in the folder of `path`; none where there is no file.
 
     `ContractError` or `UsageError` where there is one that cannot be read.
     """
@@ -172,13 +180,13 @@ def require_unchanged(path: Path, file: ContractFile) -> None:
 
 
 def is_released(path: Path, file: ContractFile) -> bool:
-    """Whether these bytes are a released version, which never changes."""
+    """True if these bytes are a released version, which never changes."""
     _, known = _release(path, file)
     return known is not None and known.digest == file.digest
 
 
 def _release(path: Path, file: ContractFile) -> tuple[str, Release | None]:
-    """What the contract's version is called, and what was released by that name."""
+    """The name of the contract's version, and the release of that name."""
     name = identifier(file.content.contract, file.content.version)
     return name, releases_beside(path).entries.get(name)
 
@@ -198,15 +206,13 @@ class Checked:
 
     @property
     def is_ok(self) -> bool:
-        """Whether it can be used: nothing graver than a warning."""
+        """True if it can be used: nothing graver than a warning."""
         return not any(problem.severity == "error" for problem in self.problems)
 
 
 def check(path: Path, states: States) -> Checked:
     """One contract checked as far as the states at hand allow."""
     from statediff.contract.lint import in_order
-    from statediff.kernel import lint as linted
-    from statediff.kernel import schema_of
 
     name, against = "", "shape"
     try:
@@ -227,10 +233,8 @@ def check(path: Path, states: States) -> Checked:
 
 
 def _wrong_disclosure(path: Path, file: ContractFile, schema: Schema | None) -> Iterator[Problem]:
-    """What `sign` would refuse of the disclosure file beside, and names in it that mean nothing."""
+    """Problems that `sign` would find in the disclosure file beside the contract."""
     from statediff.contract.lint.catalogue import CATALOGUE
-    from statediff.evidence.disclosure.settings import FILE as DISCLOSURE
-    from statediff.evidence.disclosure.settings import opened_to, settings_beside
 
     settings = settings_beside(path)
     if schema is None:
@@ -250,8 +254,6 @@ def _wrong_disclosure(path: Path, file: ContractFile, schema: Schema | None) -> 
 
 def _wrong_cases(path: Path, file: ContractFile) -> Iterator[Problem]:
     """The problem with the rows of the contract's cases, if there is one."""
-    from statediff.workspace.cases import Chosen, cases_of, texts_of
-
     try:
         for _ in texts_of(file, cases_of(path, file, Chosen())):
             pass
@@ -260,7 +262,7 @@ def _wrong_cases(path: Path, file: ContractFile) -> Iterator[Problem]:
 
 
 class States:
-    """What contracts are checked against: each state read once, each sandbox started once."""
+    """The states for checking contracts: each state read once, each sandbox started once."""
 
     def __init__(self, schema: Path | None, before: list[str]) -> None:
         self._schema = schema
@@ -274,11 +276,6 @@ class States:
 
     def of(self, file: ContractFile, path: Path) -> tuple[Any, Capture | None]:
         """A schema, or a base state, or neither; `ContractError` if the schema file is wrong."""
-        from statediff.systems.base.registry import missing_extra, tools_of
-        from statediff.systems.declared import declared_tools
-        from statediff.workspace.inputs import one_capture, refinements, schema_of_file
-        from statediff.workspace.trials import base_state, open_sandbox
-
         if not self._before and self._schema is None and (known := _recorded_schema(path)):
             return known, None
         written = file.content.sandbox or ""
@@ -303,6 +300,8 @@ class States:
             self.missing[pack.name] = extra
             return None, None
         if sandbox not in self._known:
+            from statediff.workspace.trials import base_state, open_sandbox
+
             with open_sandbox(sandbox) as running:
                 self._known[sandbox] = base_state(running)
                 self._remarks[sandbox] = running.remarks
@@ -353,7 +352,7 @@ class TaskOf:
 
     @property
     def prompt(self) -> str:
-        """What an agent is given."""
+        """The prompt of an agent."""
         from statediff.harness import Task
 
         return Task.of(self.file.content).prompt
@@ -361,8 +360,6 @@ class TaskOf:
 
 def tasks_of(contracts: str | Path | Sequence[str | Path]) -> Iterator[TaskOf]:
     """A task for each case of each contract that the names, files and folders mean."""
-    from statediff.workspace.cases import Chosen, cases_of, load_case
-
     named = [contracts] if isinstance(contracts, (str, Path)) else contracts
     for path in contract_paths([str(each) for each in named]):
         own = load_contract(path)

@@ -206,7 +206,7 @@ def _parts(capture: Capture) -> list[tuple[str, State]]:
 
 
 def refinements_of(schema_text: str) -> Refinements:
-    """What a drafted schema says of each source."""
+    """The refinement of each source by a drafted schema."""
     if not _has_entities(schema_text):
         return unrefined
     file = parse_schema_file(schema_text.encode(), SCHEMA_FILE)
@@ -214,7 +214,7 @@ def refinements_of(schema_text: str) -> Refinements:
 
 
 def seen_in(seen: Examples, sandbox: str | None, base: Capture | None) -> Seen:
-    """What a draft is made of: a state, or what changed in runs."""
+    """The material of a draft: a state, or the changes of runs."""
     captures = [c for run in seen.every for c in run[:2]] or ([] if base is None else [base])
     sources = tuple(part.reading.source for part in captures[0].parts)
     schema = schema_of(*captures)
@@ -271,7 +271,7 @@ def _users(whose: WhoseRun, run: Run) -> set[Value]:
 
 
 def _without_profiles(run: Run, seen: SeenRun, used: Mapping[str, Mapping[str, Value]]) -> Run:
-    """What the run did beside that which the profiles explain."""
+    """The changes of the run that no profile explains."""
     if not used:
         return run
     judgement = _reference("profiles", _PROFILED + use_of(used), seen).judged()
@@ -393,7 +393,7 @@ def _closed(found: Draft, closing: Iterable[str]) -> Draft:
 
 
 def _remarks(draft: Draft) -> Iterator[str]:
-    """What the owner should know of the runs."""
+    """Remarks on the runs, for the owner."""
     fitting = profiles_of(draft.seen.schema.by_name)
     if fitting and not draft.seen.used:
         yield (
@@ -435,7 +435,7 @@ def require_new(out: Path, names: Sequence[str]) -> None:
 
 
 def next_step(target: str) -> str:
-    """What its reader does with a drafted contract."""
+    """The next step with a drafted contract."""
     return (
         f"next: read {target}, say what must change, then "
         f"`statediff check {target}`; remove `reviewed: false` when it is right"

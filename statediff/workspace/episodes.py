@@ -7,28 +7,56 @@ folder in which the attempt counts, its record, its page, and what is known of o
 from __future__ import annotations
 
 import contextlib
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from statediff.suite.records import Ended, Trial
+from statediff.capture.store import DiskChunks
+from statediff.errors import HarnessError, UsageError
+from statediff.harness import JudgedTrial, TrialPlan
+from statediff.reports.line import trial_line
+from statediff.reports.plain import brief_findings
+from statediff.reports.record import parsed
+from statediff.suite.campaign import close_when_idle
+from statediff.suite.indexing import stamp_of
+from statediff.suite.records import (
+    Attempt,
+    Ended,
+    FaultKind,
+    Trial,
+    attempt_folder,
+    discard_attempt,
+    fault_kind,
+    judged_trial,
+    keep_attempt,
+    nano,
+    read_attempt,
+    without_bundle,
+    write_attempt,
+)
+from statediff.total import in_any_case, twice, words_of
+from statediff.trial_folder import destroy_keys, retained_chunks, vault_of
+from statediff.workspace.agents import AgentOptions
+from statediff.workspace.folders import shown
+from statediff.workspace.logs.files import register
+from statediff.workspace.observers import observer_of
+from statediff.workspace.pages import Tell, keep_fault, keep_trial_report
+from statediff.workspace.runfolders import ending_of, read_trial, run_facts, run_secret
+from statediff.workspace.trials import TrialRequest, make_trial, read_contract
 
 if TYPE_CHECKING:
     from statediff.capture.guard import SourceCheck
     from statediff.evidence.package import Bundle
-    from statediff.harness import JudgedTrial, TrialPlan
     from statediff.model.state import ChunkStore
-    from statediff.suite.records import FaultKind
-    from statediff.workspace.pages import Tell
-    from statediff.workspace.trials import TrialRequest
 
 TRIAL: Final = "statediff/trial/1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Episode:
-    """What is to be done; everything in it can be sent to another process or machine."""
+    """One attempt to make; everything in it can be sent to another process or machine."""
 
     run: Path
     planned: Trial
@@ -52,15 +80,15 @@ class Played:
     line: str = ""
     """The one thing worth knowing first."""
     document: Mapping[str, Any] = field(default_factory=dict)
-    """What `--json` says of it beside that."""
+    """More of it for `--json`."""
     folder: Path | None = None
     fault: str = ""
     sandbox: str = ""
     checks: tuple[SourceCheck, ...] = ()
     is_new: bool = True
-    """Whether it was made now: it may have been there."""
+    """True if it was made now: it may have been there."""
     not_kept: tuple[str, ...] = ()
-    """What could not be written of it, and why; the verdict is what it is all the same."""
+    """Files of it that could not be written, and why; the verdict stays what it is."""
 
     @property
     def verdict(self) -> Ended | None:
@@ -68,8 +96,6 @@ class Played:
 
     def as_json(self) -> dict[str, Any]:
         """The trial as one line of `--json`."""
-        from statediff.workspace.folders import shown
-
         document: dict[str, Any] = {
             "schema": TRIAL,
             "trial": self.trial,
@@ -100,9 +126,6 @@ def play(tell: Tell, episode: Episode) -> Played:
     Whatever fails in it is one of its ends, an error that nobody foresaw too. `UsageError` where
     this machine has not what the run was begun with, which is so for every other trial.
     """
-    from statediff.errors import UsageError
-    from statediff.suite.records import FaultKind
-
     try:
         there = find_played(episode)
         if there is not None:
@@ -116,17 +139,12 @@ def play(tell: Tell, episode: Episode) -> Played:
 
 
 def unforeseen(error: BaseException) -> str:
-    """What the error is, in one line; of a program without words for it."""
+    """The error in one line, where no message was foreseen."""
     text = " ".join(str(error).split())
     return f"an error that statediff has no name for: {type(error).__name__}: {text or 'no words'}"
 
 
 def _play(tell: Tell, episode: Episode) -> Played:
-    from statediff.suite.indexing import stamp_of
-    from statediff.suite.records import attempt_folder
-    from statediff.total import in_any_case, words_of
-    from statediff.workspace.pages import keep_trial_report
-
     folder = attempt_folder(episode.run, episode.planned.name)
     played, bundle = _attempt(episode, folder)
     if bundle is None:
@@ -152,8 +170,6 @@ def _play(tell: Tell, episode: Episode) -> Played:
 
 def _kept(episode: Episode, folder: Path, played: Played) -> Played:
     """The attempt in the folder counts, or that of somebody who was faster."""
-    from statediff.suite.records import discard_attempt, keep_attempt
-
     if not folder.is_dir():  # not even that could be written
         return played
     if not keep_attempt(folder, episode.run, episode.planned.name):
@@ -163,11 +179,7 @@ def _kept(episode: Episode, folder: Path, played: Played) -> Played:
 
 
 def find_played(episode: Episode) -> Played | None:
-    """What the trial's folder holds, where it holds a bundle of this trial."""
-    from statediff.suite.indexing import stamp_of
-    from statediff.suite.records import judged_trial, read_attempt
-    from statediff.workspace.runfolders import read_trial
-
+    """The outcome in the trial's folder, where it holds a bundle of this trial."""
     folder = episode.run / "trials" / episode.planned.name
     if not (folder / "bundle").is_dir():
         return None
@@ -186,9 +198,6 @@ def find_played(episode: Episode) -> Played | None:
 
 def lose(episode: Episode, error: BaseException) -> Played:
     """The attempt whose worker ended: its verdict may be there already; else that is all."""
-    from statediff.suite.records import FaultKind
-    from statediff.total import in_any_case
-
     there = in_any_case(lambda: find_played(episode), lambda _: None)
     if there is not None:
         return replace(there, is_new=True)
@@ -198,9 +207,6 @@ def lose(episode: Episode, error: BaseException) -> Played:
 
 def _require_unchanged(episode: Episode) -> None:
     """The contract's file holds what the run was begun with."""
-    from statediff.errors import UsageError
-    from statediff.workspace.trials import read_contract
-
     file, expected = read_contract(episode.request), episode.planned.digest
     if file.digest != expected:
         raise UsageError(
@@ -212,16 +218,6 @@ def _require_unchanged(episode: Episode) -> None:
 
 def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
     """How the attempt in the folder ended, and its bundle; the folder says it, too."""
-    import traceback
-
-    from statediff.capture.store import DiskChunks
-    from statediff.errors import HarnessError, UsageError
-    from statediff.suite.campaign import close_when_idle
-    from statediff.suite.records import FaultKind, fault_kind
-    from statediff.total import twice
-    from statediff.trial_folder import destroy_keys, retained_chunks, vault_of
-    from statediff.workspace.trials import make_trial, read_contract
-
     if episode.on_cluster:
         close_when_idle()
     plan = _plan(episode, folder)
@@ -247,12 +243,6 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
 
 def _plan(episode: Episode, folder: Path) -> TrialPlan:
     """The plan of a trial in the folder; of a run with a log, its state roots go there first."""
-    from statediff.harness import TrialPlan
-    from statediff.workspace.agents import AgentOptions
-    from statediff.workspace.logs.files import register
-    from statediff.workspace.observers import observer_of
-    from statediff.workspace.runfolders import run_facts, run_secret
-
     settings, agent = run_facts(episode.run)["settings"], episode.request.agent
     plan = TrialPlan(episode.planned.name, folder, episode.planned.seed or 0)
     if (key := settings.get("observer")) is not None:
@@ -272,10 +262,6 @@ def _plan(episode: Episode, folder: Path) -> TrialPlan:
 def _record_verdict(
     episode: Episode, folder: Path, done: JudgedTrial
 ) -> tuple[Played, Bundle | None]:
-    from statediff.reports.record import parsed
-    from statediff.suite.records import Attempt, judged_trial, nano, write_attempt
-    from statediff.total import in_any_case, words_of
-
     usage = done.observed.run.usage
     known = Attempt(episode.attempt, episode.is_retried, nano(usage.cost if usage else None))
     not_kept: list[str] = []
@@ -302,9 +288,6 @@ def _record_verdict(
 def _record_fault(
     episode: Episode, folder: Path, kind: FaultKind, why: str, trace: str = ""
 ) -> Played:
-    from statediff.suite.records import Attempt, write_attempt
-    from statediff.workspace.pages import keep_fault
-
     with contextlib.suppress(OSError):  # a full disk is one of the faults
         folder.mkdir(parents=True, exist_ok=True)
         write_attempt(folder, Attempt(episode.attempt, episode.is_retried, None, kind))
@@ -314,11 +297,6 @@ def _record_fault(
 
 def _played(episode: Episode, record: Trial, bundle: Bundle, folder: Path) -> Played:
     """How the attempt in `folder` ended."""
-    from statediff.reports.line import trial_line
-    from statediff.reports.plain import brief_findings
-    from statediff.total import in_any_case
-    from statediff.workspace.runfolders import ending_of
-
     results = bundle.document("judgement.json")["results"]
     document = {
         **{name: results[name] for name in ("tool", "task", "outcome")},
@@ -339,8 +317,6 @@ def _played(episode: Episode, record: Trial, bundle: Bundle, folder: Path) -> Pl
 
 
 def _failed(episode: Episode, kind: FaultKind, why: str) -> Played:
-    from statediff.suite.records import without_bundle
-
     record = replace(
         without_bundle(episode.planned, Ended.FAULT, why),
         attempts=episode.attempt,

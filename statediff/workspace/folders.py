@@ -1,4 +1,4 @@
-"""Where results go, whole or not at all, and how messages name a path.
+"""Results are written whole or not at all; messages name a path in one way.
 
 Bundles go under `.statediff/bundles`, runs under `runs`.
 """
@@ -12,14 +12,12 @@ import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from statediff.atomic import sync_below, sync_folder, write_atomically
-from statediff.errors import StorageError, UsageError
+from statediff.errors import BundleError, StorageError, UsageError
+from statediff.evidence.package import FILES, Bundle, load, save, save_undisclosed
 from statediff.model.values import printable
-
-if TYPE_CHECKING:
-    from statediff.evidence.package import Bundle
 
 BUNDLES: Final = Path(".statediff") / "bundles"
 DIGEST_DIGITS: Final = 12
@@ -52,8 +50,6 @@ def require_writable(folder: Path) -> None:
 
 def require_free(folder: Path) -> None:
     """Nothing of anybody lies in `folder` that a bundle would overwrite or be mixed with."""
-    from statediff.evidence.package import FILES
-
     if folder.is_dir():
         there = {entry.name for entry in folder.iterdir()}
         if "manifest.json" in there or there - set(FILES):
@@ -65,9 +61,6 @@ def require_free(folder: Path) -> None:
 
 def keep_bundle(bundle: Bundle, folder: Path) -> None:
     """The bundle lies in `folder`, whole. The same bundle may lie there already."""
-    from statediff.errors import BundleError
-    from statediff.evidence.package import load, save, save_undisclosed
-
     with contextlib.suppress(BundleError):
         if folder.is_dir() and (there := load(folder)).manifest == dict(bundle.manifest):
             if there.undisclosed not in (None, bundle.undisclosed):

@@ -1,4 +1,4 @@
-"""What a command line names: states, answers, traces and contracts.
+"""States, answers, traces and contracts that a command line names.
 
 A state is `PATH`, `URL`, or either after `NAME=`. The plug-ins of the systems say who reads it, and
 what the source is called where there is no NAME; `-` is standard input. NAME is the source's
@@ -81,13 +81,13 @@ class StateFile:
     reader: StateReader
     url: str | None = None
     shown: str = ""
-    """What messages say in the place of the path, of a copy what it is a copy of."""
+    """The name in messages instead of the path; for a copy, the name of the original."""
     lost: str | None = None
     """Why it could not even be copied: its source is unobserved."""
 
     @staticmethod
     def parse(text: str) -> StateFile:
-        """What `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing."""
+        """The state that `[NAME=]PATH` or `[NAME=]URL` names; `UsageError` if there is nothing."""
         found = None if _exists(text) else _NAMED.fullmatch(text)
         name, place = (found[1], found[2]) if found else ("", text)
         path, reader = Path(place), None
@@ -112,7 +112,7 @@ class StateFile:
         return Renamed(source, str(self.path), self.shown) if self.shown else source
 
     def input(self) -> StateInput:
-        """What its reader gets."""
+        """The input of its reader."""
         if self.url is not None:
             return StateInput(Path(), self.label, url=self.url)
         most = self.reader.standard_input_bytes
@@ -133,7 +133,7 @@ class StateFile:
 
 
 def _exists(text: str) -> bool:
-    """Whether there is such a file; there is none by a name that is too long, or has a NUL."""
+    """True if there is such a file; there is none by a name that is too long, or has a NUL."""
     return os.path.exists(text)  # noqa: PTH110 - asked for each state that a kept judge gets
 
 
@@ -142,16 +142,16 @@ def _exists(text: str) -> bool:
 
 @dataclass(frozen=True)
 class _Described:
-    """What a file or a sandbox says of the sources that it names, and where it says so."""
+    """A file's or a sandbox's refinements of the sources that it names."""
 
     place: str
     names: Sequence[str]
     of: Refinements
     unnamed: str = ""
-    """What a state may be called of which it says nothing: exported tables, as they are."""
+    """A name that a state may have although nothing describes it: exported tables."""
 
     def __call__(self, source: str) -> Refinement | None:
-        """What refines the schema of the source."""
+        """The refinement of the source's schema."""
         return self.of(source)
 
     def require_one_of(self, sources: Sequence[str]) -> None:
@@ -170,7 +170,7 @@ def unrefined(_source: str) -> None:
 
 
 def refinements(schema: Path | None, sandbox: str | None = None) -> Refinements:
-    """What the schema file says of each source; without one, what the sandbox's pack says."""
+    """The refinement of each source: by the schema file, else by the sandbox's pack."""
     if schema is not None:
         file = load_schema_file(schema)
         named = {entity.source for entity in file.content.entities.values()}
@@ -197,7 +197,7 @@ def require_described(refined: Refinements, sources: Sequence[str]) -> None:
 
 
 def schema_of_file(path: Path) -> Schema:
-    """What the file lists, as if a source delivered exactly that.
+    """The types in the file, as if a source delivered exactly these.
 
     Types are open: a field that the file does not list may exist, so it is no error to name one.
     """
@@ -220,7 +220,7 @@ def schema_of_file(path: Path) -> Schema:
 
 
 def _delivered(file: SchemaFile, source: str, first: str) -> Schema:
-    """What one source would deliver; an entity that names no source comes from the first."""
+    """The schema that one source would deliver; an entity without a source comes from the first."""
     types = [
         _entity(name, entity)
         for name, entity in file.content.entities.items()
@@ -362,7 +362,7 @@ def _empty(states: Sequence[str], capture: Capture) -> Iterator[str]:
 
 
 def room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
-    """Where rows are kept and the clock of the readings: a running system may have any size."""
+    """The store of rows and the clock of the readings: a running system may have any size."""
     if all(file.url is None for file in files):
         return MemoryChunks(), offline_clock
     return temporary_chunks(), utc_now
@@ -500,7 +500,7 @@ def _pair(
     refinement: Refinement | None,
     between: Sequence[StateFile] = (),
 ) -> tuple[Source, Source, Sequence[Source]]:
-    """What reads the two sides of a source, and the states in between."""
+    """Readers of the two sides of a source, and of the states in between."""
     reader = before.reader
     after = as_of_one_kind(before, after)
     is_mixed = after.reader is not reader

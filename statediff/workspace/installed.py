@@ -1,11 +1,11 @@
-"""What can be tried here: contracts whose systems are installed. What is left out has a name."""
+"""The contracts whose systems are installed, and the names of those left out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from statediff.contract.file import ContractFile, load_contract
 from statediff.errors import ContractError, UsageError
 from statediff.extras import PACKS, requirement_of
 from statediff.packs import (
@@ -16,9 +16,7 @@ from statediff.packs import (
     sandbox_names,
     sandbox_pack,
 )
-
-if TYPE_CHECKING:
-    from statediff.contract.file import ContractFile
+from statediff.systems.base.registry import missing_extra
 
 
 def installed(
@@ -29,8 +27,6 @@ def installed(
     One that cannot be read is kept: its reader says what is wrong. `UsageError` where nothing is
     left.
     """
-    from statediff.contract.file import load_contract
-
     kept, absent = list[Path](), dict[str, str]()
     for path in paths:
         try:
@@ -46,8 +42,6 @@ def installed(
 
 def _lacking(file: ContractFile, variant: str) -> Mapping[str, str]:
     """The contract's sandbox and what `pip install` gets it with; nothing where it is there."""
-    from statediff.systems.base.registry import missing_extra
-
     named, sandbox = file.content.sandbox, known_sandbox(file)
     if named is None:
         return {}
@@ -60,8 +54,6 @@ def _lacking(file: ContractFile, variant: str) -> Mapping[str, str]:
 
 def missing_servers() -> Mapping[str, str]:
     """Pack → what `pip install` gets it with, of those whose systems are not installed."""
-    from statediff.systems.base.registry import missing_extra
-
     found = {name: requirement_of(name) for name in PACKS}
     found |= {name: missing_extra(sandbox_pack(name)) for name in sandbox_names()}
     return {name: extra for name, extra in sorted(found.items()) if extra is not None}

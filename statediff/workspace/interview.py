@@ -34,16 +34,16 @@ LISTS: Final = ("any", "bound", "allowed")
 
 @dataclass(frozen=True)
 class Answers:
-    """What the owner said, of this draft or of earlier ones."""
+    """The owner's answers, to this draft or to earlier ones."""
 
     any: frozenset[str] = frozenset()
     """Places that may hold anything."""
     bound: frozenset[str] = frozenset()
     """Places that stay as they were drafted."""
     allowed: frozenset[str] = frozenset()
-    """What an agent may do, too, by the survivor's id."""
+    """More that an agent may do, by the survivor's id."""
     closed: Mapping[str, str] = field(default_factory=dict)
-    """What it may not: the survivor's id → the clauses that close it, as YAML."""
+    """Changes that it may not make: the survivor's id → the clauses that close it, as YAML."""
 
     @property
     def known(self) -> frozenset[str]:
@@ -86,7 +86,7 @@ class Question:
 
 
 Ask = Callable[[int, int, Question], bool]
-"""Whether the owner says yes to the question, of so many."""
+"""True if the owner says yes to the question, of so many."""
 
 
 def answered(drafted: Drafted, answers: Answers) -> Drafted:
@@ -114,7 +114,7 @@ def _with(answers: Answers, question: Question, *, is_yes: bool) -> Answers:
 
 
 def _questions(drafted: Drafted, answers: Answers) -> list[Question]:
-    """What is to be asked, the most harmful first."""
+    """The questions, the most harmful first."""
     if not drafted.right:
         return []
     found = [*_of_places(drafted, answers), *_of_survivors(drafted)]
@@ -123,7 +123,7 @@ def _questions(drafted: Drafted, answers: Answers) -> list[Question]:
 
 
 def _of_places(drafted: Drafted, answers: Answers) -> Iterator[Question]:
-    """Where right runs differ, and a bound decides about something seeded."""
+    """Questions about values in which right runs differ, where a bound decides a seeded fault."""
     first = drafted.right[0]
     faults = [f for f in seed_faults(World(first, first.judged(), 0)) if not f.is_twin]
     for clause in drafted.draft.clauses:
@@ -147,7 +147,7 @@ def _of_places(drafted: Drafted, answers: Answers) -> Iterator[Question]:
 
 
 def _is_let_through(fault: Fault, strict: Reference, loose: Reference) -> bool:
-    """Whether the looser draft matches what the stricter one does not."""
+    """True if the looser draft matches what the stricter one does not."""
     verdicts = (
         judge_fault(replace(fault, mutant=replace(fault.mutant, contract=each.contract)), "")[0]
         for each in (strict, loose)
@@ -156,7 +156,7 @@ def _is_let_through(fault: Fault, strict: Reference, loose: Reference) -> bool:
 
 
 def _of_survivors(drafted: Drafted) -> Iterator[Question]:
-    """What an agent may do, too, though no right run did it."""
+    """Questions about changes that no right run made."""
     report: MutationReport = mutate(drafted.right, 0, {})
     for survivor in report.open_survivors:
         if not survivor.closing:

@@ -6,10 +6,24 @@ written is reported and changes nothing of the trials.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from statediff.errors import BundleError, InputError, StatediffError, StorageError
+from statediff.model.values import printable
+from statediff.suite.records import read_attempt, run_record, scheduled_trials
+from statediff.workspace.folders import write_file
+from statediff.workspace.runfolders import (
+    FAULT_NAME,
+    agent_of,
+    count_scheduled,
+    is_run,
+    run_facts,
+    trials,
+)
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
@@ -23,7 +37,6 @@ NAME: Final = "report.html"
 
 def keep_trial_report(bundle: Bundle, folder: Path, tell: Tell) -> Path | None:
     """The page of the bundle in `folder` lies beside it; None, and `tell` learns why, if not."""
-    from statediff.errors import BundleError
     from statediff.reports.html import trial_html
 
     path = page_of(folder)
@@ -37,8 +50,6 @@ def keep_trial_report(bundle: Bundle, folder: Path, tell: Tell) -> Path | None:
 
 def keep_run_report(folder: Path, tell: Tell) -> Path | None:
     """The page of the run in `folder` lies in it; None, and `tell` learns why, if not."""
-    from statediff.errors import StatediffError
-
     try:
         return run_page(folder, None, tell, with_trials=False).path
     except StatediffError as error:
@@ -48,31 +59,22 @@ def keep_run_report(folder: Path, tell: Tell) -> Path | None:
 
 def keep_fault(folder: Path, why: str) -> None:
     """The trial's folder, if there is one, says why it holds no bundle."""
-    import contextlib
-
-    from statediff.errors import StorageError
-    from statediff.workspace.folders import write_file
-    from statediff.workspace.runfolders import FAULT_NAME
-
     with contextlib.suppress(StorageError):
         write_file(folder / FAULT_NAME, f"{why}\n".encode("utf-8", "backslashreplace"))
 
 
 def page_of(bundle_folder: Path) -> Path:
-    """Where the page of a bundle lies: in its trial's folder, or beside the bundle's."""
+    """The place of a bundle's page: in its trial's folder, or beside the bundle's."""
     whole = bundle_folder.absolute()
     return whole.with_name(NAME) if whole.name == "bundle" else Path(f"{whole}.html")
 
 
 def beside_of(folder: Path, *, has_links: bool = True) -> Beside:
-    """What a page shows beside its bundle in `folder`, with the link to its run's page.
+    """The agent's process for the page of the bundle in `folder`, with the link to its run's page.
 
     The page of the run links each to its neighbors, once they are known.
     """
-    from dataclasses import replace
-
     from statediff.reports.html.beside import NOTHING
-    from statediff.workspace.runfolders import agent_of, is_run
 
     trial = folder.absolute().parent
     is_in_run = folder.name == "bundle" and trial.parent.name == "trials"
@@ -121,7 +123,6 @@ class Page:
 def run_page(folder: Path, out: Path | None, tell: Tell, *, with_trials: bool) -> Page:
     """The page of a run; `with_trials`, each trial's page as well."""
     from statediff.reports.html import run_html
-    from statediff.workspace.runfolders import count_scheduled, run_facts
 
     facts = run_facts(folder)
     found = list(_outcomes(folder, facts, tell, with_pages=with_trials, linked=out is None))
@@ -142,10 +143,7 @@ def _outcomes(
     folder: Path, facts: dict[str, Any], tell: Tell, *, with_pages: bool, linked: bool
 ) -> Iterator[tuple[Outcome, bool]]:
     """Every trial whose folder is there, and whether its bundle is there and cannot be read."""
-    from statediff.errors import BundleError, InputError
     from statediff.reports.html import fault, outcome, trial_html
-    from statediff.suite.records import read_attempt
-    from statediff.workspace.runfolders import trials
 
     planned = _planned(facts)
     for trial in trials(folder):
@@ -170,9 +168,6 @@ def _outcomes(
 
 def _planned(facts: dict[str, Any]) -> dict[str, tuple[str, str]]:
     """Contract and agent of each scheduled trial; nothing where `run.json` contradicts itself."""
-    from statediff.errors import BundleError
-    from statediff.suite.records import run_record, scheduled_trials
-
     try:
         every = scheduled_trials(run_record(facts, ""))
     except BundleError:
@@ -195,10 +190,6 @@ def _rows_of(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def write_page(path: Path, text: str, *, is_asked: bool) -> int:
     """The size of the page now in the file. What is not a report is replaced only if asked."""
-    from statediff.errors import StorageError
-    from statediff.model.values import printable
-    from statediff.workspace.folders import write_file
-
     if not is_asked and path.exists() and not _is_report(path):
         raise StorageError(
             f"{printable(str(path))}: is not a report of statediff and is not overwritten; "
@@ -210,9 +201,7 @@ def write_page(path: Path, text: str, *, is_asked: bool) -> int:
 
 
 def _keep(path: Path, text: str, tell: Tell) -> bool:
-    """Whether the page is in the file now; why not is reported."""
-    from statediff.errors import StorageError
-
+    """True if the page is in the file now; why not is reported."""
     try:
         write_page(path, text, is_asked=False)
     except StorageError as error:

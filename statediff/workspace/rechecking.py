@@ -1,4 +1,4 @@
-"""What a bundle rests on, checked against what lies elsewhere: the contract, and a run's chunks."""
+"""A bundle checked against files elsewhere: the contract, and a run's chunks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from statediff.capture.bounds import bound_captures
+from statediff.errors import BundleError, StatediffError, UsageError
+from statediff.evidence import documents as doc
+from statediff.evidence.canonical import read
+from statediff.evidence.disclosure.undisclosed import whole
+from statediff.evidence.documents import schema_from, trace_from
+from statediff.evidence.histories import seen_from
+from statediff.evidence.roots import Roots
+from statediff.evidence.states import capture_from, states_from
+from statediff.evidence.vault import Vault
+from statediff.kernel import TrialFacts, compile_contract, contract_in, evaluate
+from statediff.trial_folder import trial_states, vault_of
+from statediff.workspace.bundles import read_file
+from statediff.workspace.contracts import contract_path
+from statediff.workspace.runfolders import run_secret
+
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
-    from statediff.evidence.vault import Vault
     from statediff.evidence.verify import Verified
     from statediff.model.readings import Capture
     from statediff.model.state import State
@@ -17,9 +32,6 @@ if TYPE_CHECKING:
 
 def require_contract(bundle: Bundle, contract: str) -> None:
     """The bundle was judged under these very bytes of the contract. `BundleError`."""
-    from statediff.errors import BundleError
-    from statediff.workspace.contracts import contract_path
-
     path = contract_path(contract)
     if path.read_bytes() != bundle.data("contract.yaml"):
         named = f"{bundle.manifest['contract']}@{bundle.manifest['contract_version']}"
@@ -27,14 +39,10 @@ def require_contract(bundle: Bundle, contract: str) -> None:
 
 
 def unbound(found: Verified) -> list[str]:
-    """What a verified copy was judged by that is under none of its state roots, in words.
+    """Evidence of a verified copy that is under none of its state roots, in words.
 
     Sorted; empty where all that its clauses can have read of states is bound.
     """
-    from statediff.errors import StatediffError
-    from statediff.evidence.documents import schema_from
-    from statediff.kernel import compile_contract, contract_in
-
     if found.states is None:
         return ["the states"]
     at = {leaf.path: leaf.value for leaf in found.leaves}
@@ -71,17 +79,6 @@ def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None
     the bundle's. The keys of what `retain` limits are in the vault, or in the one that the run
     names. `BundleError` where they differ, `UsageError` where the run or bundle has none.
     """
-    from statediff.capture.bounds import bound_captures
-    from statediff.errors import BundleError, UsageError
-    from statediff.evidence import documents as doc
-    from statediff.evidence.disclosure.undisclosed import whole
-    from statediff.evidence.documents import trace_from
-    from statediff.evidence.roots import Roots
-    from statediff.evidence.vault import Vault
-    from statediff.kernel import TrialFacts, contract_in, evaluate
-    from statediff.trial_folder import vault_of
-    from statediff.workspace.runfolders import run_secret
-
     expected = bundle.document("captures.json").get("roots")
     if expected is None:
         raise UsageError("the bundle has no state roots; it was written before there were any")
@@ -118,12 +115,7 @@ def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None
 
 
 def _captures(folder: Path, run: Path, vault: Vault | None) -> tuple[Capture, Capture]:
-    """What was captured in a trial of the run. `BundleError`."""
-    from statediff.errors import BundleError
-    from statediff.evidence.histories import seen_from
-    from statediff.evidence.states import capture_from, states_from
-    from statediff.trial_folder import trial_states
-
+    """The captures of a trial of the run. `BundleError`."""
     captures = _document(folder / "captures.json")
     try:
         states: dict[str, State] = {}
@@ -136,7 +128,4 @@ def _captures(folder: Path, run: Path, vault: Vault | None) -> tuple[Capture, Ca
 
 
 def _document(path: Path) -> Any:
-    from statediff.evidence.canonical import read
-    from statediff.workspace.bundles import read_file
-
     return read(read_file(path).removesuffix(b"\n"), path.name)

@@ -1,4 +1,4 @@
-"""What meta-tests try: runs that are known to be right, and the pieces of a whole meta-test.
+"""Runs that are known to be right, and the pieces of a whole meta-test.
 
 A reference is made live or is recorded. A piece is one reference of a contract, or all its faulty
 agents; it runs by itself in whatever process, and says the same there.
@@ -6,17 +6,34 @@ agents; it runs by itself in whatever process, and says the same there.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from statediff.packs import EMBEDDED
+from statediff.contract.file import ContractFile, load_contract
+from statediff.errors import (
+    AdapterError,
+    BundleError,
+    InputError,
+    StatediffError,
+    StorageError,
+    UsageError,
+)
+from statediff.harness import Hooks, TrialPlan, trial_facts
+from statediff.kernel import TrialFacts, contract_in
+from statediff.model.values import printable
+from statediff.packs import EMBEDDED, contract_folders, known_sandbox, sandbox_of
+from statediff.reports.ending import ending_from
+from statediff.workspace.agents import packed_agent
+from statediff.workspace.cases import Chosen, load_cases
+from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
+from statediff.workspace.trials import TrialRequest, lend, make_trial
 
 if TYPE_CHECKING:
     from statediff.agents.command import CommandAgent
-    from statediff.contract.file import ContractFile
     from statediff.evidence.package import Bundle
     from statediff.meta.cases import Recordings
     from statediff.meta.metatest import MetaCase
@@ -24,7 +41,6 @@ if TYPE_CHECKING:
     from statediff.meta.structure_faults import Damage
     from statediff.suite.campaign import SandboxPool
     from statediff.systems.base.protocol import Sandbox
-    from statediff.workspace.cases import Chosen
 
 
 REFERENCE_SECONDS: Final = 60.0
@@ -42,15 +58,7 @@ def live_references(
 
     An agent is a program, or the name of one of the contract's folder.
     """
-    import tempfile
-
-    from statediff.errors import UsageError
-    from statediff.harness import Hooks, TrialPlan, trial_facts
     from statediff.meta.reference import Reference
-    from statediff.packs import sandbox_of
-    from statediff.reports.ending import ending_from
-    from statediff.workspace.agents import packed_agent
-    from statediff.workspace.trials import TrialRequest, lend, make_trial
 
     sandbox_name = sandbox_of(file)
     if sandbox_name is None or not agents:
@@ -99,10 +107,7 @@ def recorded_run(
 
     A trace is taken for every call there was: a reference is a run that is known to be right.
     """
-    from statediff.kernel import TrialFacts
     from statediff.meta.reference import Reference
-    from statediff.packs import known_sandbox
-    from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
 
     first, last = capture_pair(before, after, refinements(schema, known_sandbox(file)), ())
     calls = trace_from(trace, is_complete=trace is not None)
@@ -142,7 +147,6 @@ def recorded_runs(files: Sequence[ContractFile], run: Run) -> tuple[Reference, .
 
     `UsageError` where one trial may be of several cases.
     """
-    from statediff.errors import UsageError
     from statediff.meta.reference import recorded_trials
 
     if run.folder is not None:
@@ -158,10 +162,7 @@ def whole_trial(folder: Path, bundle: Bundle) -> Reference | None:
 
     `BundleError` where the states cannot be read, or are not those that the bundle judged.
     """
-    from statediff.errors import AdapterError, BundleError, InputError, StorageError
-    from statediff.kernel import contract_in
     from statediff.meta.reference import stored_trial
-    from statediff.model.values import printable
 
     if not (folder / "states.json").is_file():
         return None
@@ -182,7 +183,7 @@ def whole_trial(folder: Path, bundle: Bundle) -> Reference | None:
 
 
 class Wanted(NamedTuple):
-    """What to try of each contract."""
+    """The part of each contract to try."""
 
     seed: int
     sample: int
@@ -192,11 +193,11 @@ class Wanted(NamedTuple):
     run: Run | None = None
     """The recorded run to seed into, in place of the references' trials."""
     keep: Path | None = None
-    """Where what each piece gave is kept."""
+    """The folder that keeps the result of each piece."""
     cases: Chosen | None = None
-    """Which cases of the contracts; None for each of them."""
+    """The chosen cases of the contracts; None for all."""
     variant: str = EMBEDDED
-    """Of the contracts' sandboxes."""
+    """The variant of the contracts' sandboxes."""
 
 
 class Piece(NamedTuple):
@@ -219,9 +220,8 @@ class Piece(NamedTuple):
 
 
 def every_contract() -> tuple[Path, ...]:
-    """What is tried where no contract is named: the packs', and those with recorded runs."""
+    """The contracts to try where none is named: the packs', and those with recorded runs."""
     from statediff.meta.cases import recorded_contracts
-    from statediff.packs import contract_folders
 
     return (*(folder.contract for folder in contract_folders()), *recorded_contracts())
 
@@ -242,8 +242,6 @@ def pieces_of(paths: Sequence[Path], wanted: Wanted) -> Iterator[Piece]:
 
 def cases_or_fault(wanted: Wanted, piece: Piece) -> tuple[MetaCase, ...] | str:
     """The cases of one piece of several, or why there are none: the others have theirs."""
-    from statediff.errors import StatediffError
-
     try:
         return cases_of(wanted, piece)
     except StatediffError as error:
@@ -276,11 +274,9 @@ def cases_of(wanted: Wanted, piece: Piece) -> tuple[MetaCase, ...]:
 
 
 def _try(wanted: Wanted, piece: Piece) -> Iterator[MetaCase]:
-    from statediff.contract.file import load_contract
     from statediff.meta.cases import read_cases, recordings
     from statediff.meta.corpus import replay_corpus
     from statediff.meta.metatest import faulty_agent_cases, metatest
-    from statediff.workspace.cases import Chosen, load_cases
 
     path, seed, sample = piece.path, wanted.seed, wanted.sample
     if wanted.is_stored:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from statediff.evidence.package import Bundle
-    from statediff.reports.ending import AgentRecord, Ending
+from statediff.atomic import write_atomically
+from statediff.errors import BundleError, InputError, StatediffError, StorageError, UsageError
+from statediff.evidence.canonical import read
+from statediff.evidence.package import RUN_FORM, Bundle, load
+from statediff.model.values import printable
+from statediff.reports.ending import AgentRecord, Ending, agent_record
 
 FAULT_NAME: Final = "fault.txt"
 AGENT_NAME: Final = "agent.json"
@@ -25,15 +29,15 @@ class TrialFolder:
 
     name: str
     folder: Path
-    """Where its bundle lies, or would."""
+    """The folder of its bundle, also where it has none."""
     bundle: Bundle | None
     why: str = ""
     is_broken: bool = False
-    """Whether there is something in the place of a bundle that cannot be read."""
+    """True if there is something in the place of a bundle that cannot be read."""
 
 
 def is_run(folder: Path) -> bool:
-    """Whether the folder is that of a run."""
+    """True if the folder is that of a run."""
     return folder.is_dir() and (folder / "run.json").exists()
 
 
@@ -61,10 +65,7 @@ def trials(folder: Path) -> Iterator[TrialFolder]:
 
 
 def read_trial(trial: Path) -> TrialFolder:
-    """What lies in the folder of a trial."""
-    from statediff.errors import BundleError, InputError
-    from statediff.evidence.package import load
-
+    """The content of a trial's folder."""
     place = trial / "bundle"
     # A link could lead anywhere, and a page would be written there.
     if trial.is_symlink() or not trial.is_dir() or place.is_symlink():
@@ -87,11 +88,7 @@ def ending_of(bundle_folder: Path) -> Ending | None:
 
 
 def agent_of(bundle_folder: Path) -> AgentRecord:
-    """What `agent.json` beside the bundle says of the agent."""
-    from statediff.errors import StatediffError
-    from statediff.evidence.canonical import read
-    from statediff.reports.ending import agent_record
-
+    """The record of the agent in `agent.json` beside the bundle."""
     try:
         place = bundle_folder.absolute().parent / AGENT_NAME
         return agent_record(read(_bounded(place).removesuffix(b"\n"), str(place)))
@@ -100,12 +97,7 @@ def agent_of(bundle_folder: Path) -> AgentRecord:
 
 
 def run_facts(folder: Path) -> dict[str, Any]:
-    """What `run.json` says; `BundleError` if it is not what a run writes."""
-    from statediff.errors import BundleError
-    from statediff.evidence.canonical import read
-    from statediff.evidence.package import RUN_FORM
-    from statediff.model.values import printable
-
+    """The facts in `run.json`; `BundleError` if it is not what a run writes."""
     where = printable(str(folder / "run.json"))
     found = read(_bounded(folder / "run.json").removesuffix(b"\n"), where)
     if not isinstance(found, dict) or found.get("form") != RUN_FORM:
@@ -118,11 +110,6 @@ def make_secret(folder: Path) -> None:
 
     `StorageError`.
     """
-    import secrets
-
-    from statediff.atomic import write_atomically
-    from statediff.errors import StorageError
-
     data = secrets.token_hex(32).encode() + b"\n"
     try:
         write_atomically(folder / "secret", data, mode=0o600, exclusive=True, durable=True)
@@ -132,8 +119,6 @@ def make_secret(folder: Path) -> None:
 
 def run_secret(folder: Path) -> bytes:
     """The secret of a run, empty where it has none. `StorageError`."""
-    from statediff.errors import StorageError
-
     path = folder / "secret"
     try:
         return bytes.fromhex(path.read_text("ascii").strip())
@@ -157,9 +142,6 @@ def _bounded(path: Path) -> bytes:
 
     Whatever loads contracts could read it too, and takes longer to load than a list of runs takes.
     """
-    from statediff.errors import BundleError, UsageError
-    from statediff.model.values import printable
-
     where = printable(str(path))
     try:
         # Not blocking: opening a pipe would wait for ever.
@@ -176,8 +158,6 @@ def _bounded(path: Path) -> bytes:
 
 def _why(trial: Path) -> str:
     """Why a trial has no bundle, as it was reported when it ended; nothing may be known of it."""
-    from statediff.errors import BundleError, UsageError
-
     try:
         return _bounded(trial / FAULT_NAME).decode("utf-8", "replace").strip()
     except (UsageError, BundleError):

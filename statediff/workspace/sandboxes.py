@@ -20,7 +20,10 @@ from typing import Final
 from statediff.errors import InputError, SandboxError, UsageError
 from statediff.model.values import printable
 from statediff.packs import SANDBOX_FILE, SandboxPack
+from statediff.systems.base.known_bases import forget_bases
+from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.base.urls import password_variable, url_without_password
+from statediff.systems.external.sandbox import ExternalSystem, base_document
 from statediff.workspace import folders
 from statediff.workspace.drafts import require_new
 from statediff.workspace.inputs import StateFile, utc_now
@@ -28,7 +31,7 @@ from statediff.workspace.inputs import StateFile, utc_now
 _DATABASES: Final = (".db", ".sqlite", ".sqlite3")
 _DUMP: Final = ".sql"
 _VARIABLES: Final = {"postgres": "PGPASSWORD", "mariadb": "MYSQL_PWD"}
-"""Where servers' own clients look for a password."""
+"""Variables in which servers' own clients look for a password."""
 MOST_FOUND: Final = 20
 
 
@@ -43,7 +46,7 @@ class OwnSource:
     """A path, or a URL."""
     is_copied: bool = False
     types: str | None = None
-    """What its types are called by where the state is read by its path."""
+    """The name of its source where the state is read by its path."""
 
 
 def own_sources(states: Sequence[str], *, is_external: bool = False) -> tuple[OwnSource, ...]:
@@ -165,10 +168,6 @@ def pin_base(pack: SandboxPack) -> tuple[str, ...]:
 
     `UsageError` where none of them has one. A base that was pinned before counts no more.
     """
-    from statediff.systems.base.known_bases import forget_bases
-    from statediff.systems.base.sandbox import EmbeddedSandbox
-    from statediff.systems.external.sandbox import ExternalSystem, base_document
-
     wanted = {s.name: s.files["base"] for s in pack.sources if "base" in s.files}
     if not wanted:
         raise UsageError(

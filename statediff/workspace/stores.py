@@ -7,13 +7,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from statediff.errors import UsageError
+from statediff.suite import indexing
+from statediff.suite import store as stores
+from statediff.suite.artifacts import check_url, url_in_path
+from statediff.suite.indexing import TrialContent
+from statediff.suite.records import Ended, Run
+from statediff.suite.store import Store, file_url
+from statediff.workspace.bundles import bundle_in_copies
+from statediff.workspace.folders import make_own, require_writable
+from statediff.workspace.runfolders import FAULT_NAME, is_run, read_trial, run_facts
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
     from statediff.suite.file_stamps import AheadLook
-    from statediff.suite.indexing import TrialContent
-    from statediff.suite.records import Run
-    from statediff.suite.store import Store
 
 DEFAULT: Final = Path(".statediff") / "store.sqlite"
 
@@ -21,27 +30,20 @@ DEFAULT: Final = Path(".statediff") / "store.sqlite"
 @contextmanager
 def open_store(url: str | None) -> Iterator[Store]:
     """The store that was named, or the one of the folder that one works in."""
-    from statediff.suite.store import file_url, open_store
-    from statediff.workspace.folders import make_own, require_writable
-
     if url is None:
         require_writable(DEFAULT.parent)
         make_own(DEFAULT.parent)
-    with open_store(file_url(DEFAULT) if url is None else url) as store:
+    with stores.open_store(file_url(DEFAULT) if url is None else url) as store:
         yield store
 
 
 def index_run(store: Store, folder: Path, ahead: AheadLook | None = None) -> Run:
     """The run in the folder, as it is now, is in the store."""
-    from statediff.errors import UsageError
-    from statediff.suite.indexing import index_run
-    from statediff.workspace.runfolders import is_run, run_facts
-
     if not is_run(folder):
         raise UsageError(
             f"{folder}: expected the folder of a run, with its run.json; `statediff run` makes one"
         )
-    return index_run(store, folder, run_facts(folder), look, ahead)
+    return indexing.index_run(store, folder, run_facts(folder), look, ahead)
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,6 @@ class KnownRun:
 
     def bundle(self, trial: str) -> tuple[Bundle | None, str]:
         """The bundle of a trial, or why there is none."""
-        from statediff.workspace.bundles import bundle_in_copies
-        from statediff.workspace.runfolders import read_trial
-
         if self.folder is not None:
             kept = read_trial(self.folder / "trials" / trial)
             return kept.bundle, kept.why
@@ -67,11 +66,6 @@ class KnownRun:
 
 def find_run(store: Store, path: Path, ahead: AheadLook | None = None) -> KnownRun:
     """The run in a folder, as it is now, or the one that was copied to a URL, as it was indexed."""
-    from urllib.parse import unquote
-
-    from statediff.errors import UsageError
-    from statediff.suite.artifacts import check_url, url_in_path
-
     url = url_in_path(str(path))
     if url is None:
         run = index_run(store, path, ahead)
@@ -87,11 +81,7 @@ def find_run(store: Store, path: Path, ahead: AheadLook | None = None) -> KnownR
 
 
 def look(trial: Path) -> TrialContent:
-    """What the folder of a trial holds, for the index."""
-    from statediff.suite.indexing import TrialContent
-    from statediff.suite.records import Ended
-    from statediff.workspace.runfolders import FAULT_NAME, read_trial
-
+    """The content of a trial's folder, for the index."""
     kept = read_trial(trial)
     if kept.is_broken:
         return TrialContent(None, Ended.DAMAGED, kept.why)

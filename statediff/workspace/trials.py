@@ -62,7 +62,7 @@ def clock() -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRequest:
-    """What a trial is made with. One of a file, options and no lease can be sent elsewhere."""
+    """All that a trial is made with. One of a file, options and no lease can be sent elsewhere."""
 
     contract: ContractFile | Path
     text: bytes | None = None
@@ -72,7 +72,7 @@ class TrialRequest:
     lease: Lease | None = None
     """None: the sandboxes that this process keeps running."""
     sandbox_digest: str | None = None
-    """Of the files of the sandbox as a run began; None: nobody asks."""
+    """The digest of the sandbox's files as a run began; None: it is not checked."""
     scans: Scans = NO_SCANS
     hooks: Hooks = NO_HOOKS
 
@@ -168,7 +168,7 @@ def lend(sandbox: Sandbox) -> Lease:
 
 
 def base_state(sandbox: EmbeddedSandbox) -> Capture:
-    """What the evaluator reads of a sandbox that was just reset."""
+    """The state of a sandbox that was just reset."""
     return take(sandbox.sources(), MemoryChunks(), offline_clock, None, "before")
 
 
@@ -240,7 +240,7 @@ class HeldTrial:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has a verdict, or will not have one."""
+        """True if it has a verdict, or will not have one."""
         return self._done.done()
 
     @property
@@ -313,7 +313,7 @@ class HeldTrial:
             self._begins.put(False)
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:
-        """What the holder did until it was done; called by the engine."""
+        """The run of the agent's holder, until it was done; the engine calls it."""
         started_at = clock()
         with recording(clock) as recorder:
             self._recorder = recorder

@@ -1,4 +1,4 @@
-"""Whether a contract's compensations undo what right runs did, on any variant of its sandbox."""
+"""True if a contract's compensations undo what right runs did, on any variant of its sandbox."""
 
 from __future__ import annotations
 

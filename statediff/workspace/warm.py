@@ -39,7 +39,7 @@ T = TypeVar("T")
 Tables: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """A state as plain JSON: `{type: [record, …]}`."""
 Place: TypeAlias = str | Path | Callable[[], Tables]
-"""What the command line calls a state, `PATH`, `URL` or `NAME=PATH`, or a function that returns
+"""A state as the command line names it, `PATH`, `URL` or `NAME=PATH`, or a function that returns
 tables."""
 State: TypeAlias = Tables | Place | Sequence[str | Path | inputs.StateFile]
 """Tables, or a place, one or one a source."""
@@ -51,7 +51,7 @@ class Kept(Protocol):
     """A state before, kept."""
 
     is_portable: bool
-    """Whether another process can have it: it can be pickled then."""
+    """True if another process can have it: it can be pickled then."""
 
     untyped: frozenset[str]
     """The sources whose types both states of a run decide."""
@@ -63,7 +63,7 @@ class Kept(Protocol):
         """All that another process needs of a state after for `captures`."""
 
     def captures(self, after: Any) -> tuple[Capture, Capture]:
-        """What was before and what is after, captured. Raises as the reading of two states does."""
+        """The captures before and after. Raises as the reading of two states does."""
 
 
 def keep(before: State, schema: str | Path | None, sandbox: str | None) -> Kept:
@@ -76,7 +76,7 @@ def keep(before: State, schema: str | Path | None, sandbox: str | None) -> Kept:
 
 @dataclass(frozen=True)
 class Refined:
-    """What refines the schema of each source: a schema file, or the pack of a sandbox."""
+    """The refinement of each source's schema: by a schema file, or by the pack of a sandbox."""
 
     schema: Path | None
     sandbox: str | None
@@ -118,7 +118,7 @@ class _Tables:
         return self._read if self._plain is None else self._plain.captures(Changes({}))[0]
 
     def brief(self, after: Any) -> Any:
-        """What differs in a state after, where that says all of it; else the state."""
+        """The differences in a state after, where these say all of it; else the state."""
         if isinstance(after, Changes):
             return after
         if is_deltas(after):
@@ -185,12 +185,12 @@ class KeptPlaces:
         return _read_elsewhere, (self._names, self._refined, self.content())
 
     def content(self) -> list[tuple[Any, ...]]:
-        """What was read of each source, to compare with what another process reads there."""
+        """The digest and schema of each source, to compare with those of another process."""
         read = [place.source.part for place in self._places.values() if place.source is not None]
         return [(part.reading.source, part.reading.digest, part.state.schema) for part in read]
 
     def known(self) -> Capture | None:
-        """What was read; of a place that is copied nothing was."""
+        """The capture before; None where a place is only copied."""
         sources = [place.source for place in self._places.values()]
         read = [source for source in sources if source is not None]
         if len(read) < len(sources):
@@ -245,12 +245,12 @@ def _read_elsewhere(
 
 
 def _is_file(file: inputs.StateFile) -> bool:
-    """Whether every process of the machine reads the same of it: no URL, no function, no pipe."""
+    """True if every process of the machine reads the same of it: no URL, no function, no pipe."""
     return file.url is None and not file.is_stdin
 
 
 def _is_whole_file(place: _KeptPlace) -> bool:
-    """Whether the place is such a file, and all of it was read when it was kept."""
+    """True if the place is such a file, and all of it was read when it was kept."""
     part = None if place.source is None else place.source.part
     return _is_file(place.file) and part is not None and part.reading.is_complete
 
@@ -282,7 +282,7 @@ class _KeptPlace:
         self.source = _Read(part)
 
     def pair(self, after: inputs.StateFile) -> tuple[Source, Source]:
-        """What reads the two sides."""
+        """Readers of the two sides."""
         if after.lost is not None:
             one = self.source or self._again()
             return one, inputs.Backed(inputs.Lost(after.source, after.lost), one)
@@ -300,7 +300,7 @@ class _KeptPlace:
         return one, inputs.Backed(two, one)
 
     def _again(self) -> Source:
-        """What reads the state before, from its copy where there is one."""
+        """A reader of the state before, from its copy where there is one."""
         state = self.copy or self.file.input()
         return open_state(self.file.reader, self.file.source, state, self._refinement)
 
@@ -323,7 +323,7 @@ class _Read:
 
 
 def is_deltas(after: Any) -> bool:
-    """Whether a state is given by what changed: a list of objects, or an empty one."""
+    """True if a state is given by what changed: a list of objects, or an empty one."""
     if not isinstance(after, list | tuple):
         return False
     return not after or any(isinstance(each, Mapping) for each in after)
@@ -352,7 +352,7 @@ def captures(
     *,
     alike: bool = False,
 ) -> tuple[Capture, Capture]:
-    """What was before and what is after, captured once; `alike` as in `inputs.capture_pair`."""
+    """The captures before and after, read once; `alike` as in `inputs.capture_pair`."""
     refined = Refined(None if schema is None else Path(schema), sandbox)
     are_tables = isinstance(before, Mapping), isinstance(after, Mapping)
     if during and any(are_tables):
@@ -418,7 +418,7 @@ def _written(value: Any) -> str:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object or an array is written as, in order."""
+    """The parts that an object or an array is written as, in order."""
     is_object = isinstance(value, Mapping)
     between = "{" if is_object else "["
     for each in value:

@@ -59,7 +59,7 @@ SETTLE_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Watched:
-    """What was seen before and after a run, and when."""
+    """The states before and after a run, and their times."""
 
     before: Capture
     after: Capture
@@ -67,7 +67,7 @@ class Watched:
     others: tuple[str, ...]
     """Sessions that were not ours, as `SOURCE: who`, sorted."""
     isolation: str = NONE
-    """What kept the program from the evaluator."""
+    """The isolation that kept the program from the evaluator."""
 
     def diff(self) -> Diff:
         """Everything that changed."""
@@ -149,7 +149,7 @@ class Watch:
         return source
 
     def isolation(self, *, isolate: bool) -> str:
-        """What keeps the program apart; the judgement says so. `UsageError` where nothing does."""
+        """The isolation of the program, for the judgement. `UsageError` where there is none."""
         self._isolation = isolation() if isolate else NONE
         if isolate and self._isolation == NONE:
             raise UsageError("--isolate: this machine has neither namespaces nor Landlock")
@@ -173,12 +173,12 @@ class Watch:
         )
 
     def reread(self, watched: Watched, refined: Refinements) -> Watched:
-        """What was watched, as it is under other refinements."""
+        """The watched run as other refinements show it."""
         before, after = self._pair(refined, watched.after)
         return replace(watched, before=before, after=after)
 
     def _pair(self, refined: Refinements, last: Capture | None) -> tuple[Capture, Capture]:
-        """What was there before and what is there now, or was when it was read last.
+        """The state before and the state now, or as it was read last.
 
         What says no types itself gets those that both states show, as two files of it do.
         """

@@ -303,18 +303,6 @@ def test_lint_remarks_say_what_to_write_and_only_errors_end_with_2(
 
 
 @pytest.mark.usefixtures("files")
-def test_lint_prints_sarif_and_nothing_else(statediff: Call, files: Files) -> None:
-    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
-    files.write("bad.yaml", text.replace("it.id", "it.idd"))
-    said = statediff("check", "bad.yaml", "--before", "a.json", "--sarif")
-    assert said.code == 2
-    [run] = said.json["runs"]
-    place = run["results"][0]["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"]["uri"] == "bad.yaml"
-    assert statediff("check", "bad.yaml", "--json", "--sarif").code == 2
-
-
-@pytest.mark.usefixtures("files")
 def test_fmt_says_what_would_change_and_writes_only_when_asked(
     statediff: Call, files: Files
 ) -> None:

@@ -35,11 +35,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_holes_are_reported_with_what_closes_them_and_proposed_in_the_file(
-    statediff: Call, tmp_path: Path
-) -> None:
+def test_holes_are_reported_with_what_closes_them(statediff: Call, tmp_path: Path) -> None:
     file = folder(tmp_path / "task") / "contract.yaml"
-    said = statediff("mutate", str(file), "--json", "--write")
+    said = statediff("mutate", str(file), "--json")
     assert said.code == 1
     report, last = said.lines
     assert report["contract"] == "shop/note-that-it-broke@1.0.0"
@@ -52,10 +50,6 @@ def test_holes_are_reported_with_what_closes_them_and_proposed_in_the_file(
     assert "delete: customer" in found["extra-delete customer"]["closing"]
     assert found["unsaid note"]["fields"] == ["body", "created_at"]
     assert last["summary"]["survivors"] == len(found)
-    proposed = file.read_text()
-    assert proposed.startswith(CLOSE.rstrip())
-    assert "#     - id: no-other-customer\n#       delete: customer\n" in proposed
-    assert statediff("check", str(file)).code == 0
 
 
 def test_mutation_without_a_reference_says_how_to_name_one(statediff: Call, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,7 +66,29 @@ def test_junit_passes_only_what_matches_and_counts_what_was_not_run() -> None:
     assert "made" in str(failure.text)
 
 
+TEXT = {"type": "object", "required": ["text"], "properties": {"text": {"minLength": 1}}}
+PLACE = {
+    "artifactLocation": {"properties": {"uri": {"type": "string", "pattern": "^[!-~]+$"}}},
+    "region": {"properties": {"startLine": {"type": "integer", "minimum": 1}}},
+}
+RESULT = {
+    "type": "object",
+    "required": ["ruleId", "ruleIndex", "kind", "level", "message", "locations"],
+    "properties": {
+        "kind": {"enum": ["pass", "open", "informational", "notApplicable", "review", "fail"]},
+        "level": {"enum": ["none", "note", "warning", "error"]},
+        "message": TEXT,
+        "locations": {"items": {"properties": {"physicalLocation": {
+            "type": "object", "required": list(PLACE), "properties": PLACE,
+        }}}},
+    },
+}  # fmt: skip
+"""The part of the OASIS schema of SARIF 2.1.0 that readers rely on."""
+
+
 def test_sarif_has_a_result_for_every_clause_at_its_line() -> None:
+    for result in trials_sarif([*TRIALS, LOST])["runs"][0]["results"]:
+        jsonschema.validate(result, RESULT)
     found = trials_sarif([*TRIALS, LOST])["runs"][0]
     kinds = {
         (r["properties"]["trial"], r["properties"]["clause"]): r["kind"] for r in found["results"]

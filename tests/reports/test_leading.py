@@ -82,8 +82,8 @@ def test_a_value_that_the_witness_does_not_hold_is_not_called_absent() -> None:
         bundle.document("fragments.json")[0], lambda *_: "", lambda _type, row: dict(row)
     )
     [page] = sides.entities(witness)
-    assert page.sides == ("before", "after")
-    assert "absent" not in {cell.text for field in page.fields for cell in field.cells}
+    assert page["sides"] == ["before", "after"]
+    assert "absent" not in {cell.text for field in page["fields"] for cell in field["cells"]}
 
 
 CHANGED = "require: [{id: c, update: item, where: it.id == 7, set: {t: done}}]\n"

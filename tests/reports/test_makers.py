@@ -58,9 +58,9 @@ def test_a_finding_names_the_call_that_did_it_and_each_change_its_maker() -> Non
 
 def test_the_page_lists_each_call_with_what_it_changed() -> None:
     view = trial_view(judged(log(marked("set", "t1"), marked("drop", "t2"))).bundle, "b")
-    first, second = view.actions
-    assert (first.changes, first.breaks) == ("item 1 n", ())
-    assert (second.changes, second.breaks) == ("item 2 deleted", ("no-two", "frame"))
+    first, second = view["actions"]
+    assert (first["changes"], first["breaks"]) == ("item 1 n", ())
+    assert (second["changes"], second["breaks"]) == ("item 2 deleted", ("no-two", "frame"))
     html = page.render("trial.html", view)
     assert "Done by: <b>call-2 drop" in html
     assert "changed: item 2 deleted" in html

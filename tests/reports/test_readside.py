@@ -28,7 +28,7 @@ def run(trace: Trace, answer: dict, body: str = CONTRACT) -> Evaluated:
 
 
 def side(found: Evaluated) -> ReadSide:
-    reads = trial_view(found.bundle, "b").reads
+    reads = trial_view(found.bundle, "b")["reads"]
     assert reads is not None
     return reads
 
@@ -80,14 +80,14 @@ def test_the_text_and_the_page_have_the_section_with_what_was_never_fetched() ->
 
 def test_a_contract_that_says_nothing_of_reads_has_no_such_section() -> None:
     found = run(log(*COVERED), NO, CONTRACT[: CONTRACT.index("access:")])
-    assert trial_view(found.bundle, "b").reads is None
+    assert trial_view(found.bundle, "b")["reads"] is None
     assert 'id="reads"' not in trial_html(found.bundle, "b")
     assert "What was read" not in text(found)
 
 
 def test_who_reviews_blind_sees_the_calls_and_nothing_of_what_was_made_of_them() -> None:
     found = strays()
-    blind = trial_view(unjudged(found.bundle, "b"), "b", Unjudged).reads
+    blind = trial_view(unjudged(found.bundle, "b"), "b", Unjudged)["reads"]
     assert blind is not None
     assert [c.about for c in blind.calls] == [c.about for c in side(found).calls]
     assert not any(c.fault for c in blind.calls)

@@ -96,4 +96,3 @@ def test_a_choice_that_fits_no_trial_is_refused(
     said = statediff("retry", str(run), "--trial", "nothing-1")
     assert (said.code, "no such trial" in said.err) == (2, True)
     assert statediff("retry", "nowhere").code == 2
-    assert statediff(*idle, "--only", "repo/*").code == 2

@@ -223,7 +223,7 @@ def _judge_closed(
     *,
     as_json: bool,
 ) -> int:
-    from statediff.cli.suites.reporting import tell_no_page
+    from statediff.cli.output import tell_no_page
     from statediff_lab.importers.agreement import RunTally
     from statediff_lab.importers.agreement import report as report_of
     from statediff_lab.importers.recorded import BadLine

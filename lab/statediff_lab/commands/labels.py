@@ -390,7 +390,8 @@ def flag(
 
     No verdict changes, and every trial is still counted.
     """
-    from statediff.cli.suites.running import fits
+    from fnmatch import fnmatchcase
+
     from statediff.evidence.keys import load_key
     from statediff.workspace.runfolders import is_run
     from statediff_lab.labels import keep_signed, sign_flag
@@ -402,7 +403,8 @@ def flag(
     found = [
         trial
         for trial in draw_trials([target], None, 0)
-        if contract is None or fits(str(trial.read().manifest["contract"]), contract)
+        if contract is None
+        or any(fnmatchcase(str(trial.read().manifest["contract"]), each) for each in contract)
     ]
     if not found:
         raise UsageError(f"{target}: no trial with a bundle is of such a contract")

@@ -44,7 +44,7 @@ _STYLE: Final = """
 
 
 class Tone(Enum):
-    """What a mark stands for; each has a colour of the page, a dash and a dot of its own."""
+    """The kinds of marks; each has a colour of the page, a dash and a dot of its own."""
 
     PLAIN = "plain"
     OURS = "ours"
@@ -124,7 +124,7 @@ CSS: Final = (
     "stroke-width:2}.plot .good .course{stroke-dasharray:10 4}"
     ".plot .bad .course{stroke-dasharray:3 4}.plot .open .course{stroke-dasharray:10 4 2 4}"
 )
-"""What a page's style sheet must say for its charts; `report.css` has it."""
+"""The rules for charts in a page's style sheet; `report.css` has them."""
 
 
 def bars(title: str, marks: Sequence[Mark], *, unit: str = "", limit: float | None = None) -> Chart:
@@ -185,7 +185,7 @@ def _ranking(
 
 
 def _points(line: Line, scale: Scale) -> list[tuple[float, Mark]]:
-    """What can be shown of the line, in the order of x."""
+    """The points of the line that can be shown, in the order of x."""
     points = (p for p in line.points if _can_show(p[0], scale) and _can_show(p[1].value, scale))
     return sorted(points, key=lambda point: point[0])
 

@@ -24,8 +24,8 @@ from statediff.evidence.keys import SigningKey
 from statediff.evidence.package import Bundle
 from statediff.evidence.verify import Signer
 from statediff.reports.html.cells import cut, entity, first, name, rest
-from statediff.reports.html.changes import STANDINGS, Standings
-from statediff.reports.html.trial import Trial, trial_view
+from statediff.reports.html.changes import STANDINGS, Standings, View
+from statediff.reports.html.trial import trial_view
 from statediff.reports.html.words import Sign
 from statediff.reports.record import Parsed, parsed, reading
 from statediff.reports.wording.worded import worded_judgement
@@ -153,7 +153,7 @@ class Case:
 class Seen:
     """What of a trial may be shown now."""
 
-    trial: Trial
+    trial: View
     identities: Identities
     is_judged: bool
     """Whether verdict and findings are in it."""

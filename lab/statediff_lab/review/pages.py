@@ -12,9 +12,8 @@ from typing import Final
 from urllib.parse import quote
 
 from statediff.errors import UsageError
-from statediff.reports.html.changes import Change
+from statediff.reports.html.changes import View
 from statediff.reports.html.page import Kind, render
-from statediff.reports.html.trial import Trial
 from statediff.reports.html.words import Sign
 from statediff_lab.labels import Cause, Component, Failure, Label, Labelled, Review
 from statediff_lab.reports.pages import TEMPLATES
@@ -154,23 +153,13 @@ MAX_QUERY: Final = 200
 class Listing:
     """One page of the changes that fit a filter."""
 
-    rows: tuple[Change, ...]
+    rows: list[View]
     total: int
     """Changes of the trial, whatever the filter."""
     query: str
     told: str
     back: str
     on: str
-
-
-@dataclass(frozen=True)
-class Missing:
-    """What was not observed, and the clause that cannot be decided without it."""
-
-    causes: tuple[str, ...]
-    sentence: str
-    rule: str
-    clause: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +189,7 @@ class CasePage:
     after: str
     seen: Seen
     listing: Listing
-    missing: tuple[Missing, ...]
+    missing: list[View]
     signed: Signed | None
     others: tuple[Signed, ...]
     form: Form
@@ -331,20 +320,21 @@ def trouble_page(title: str, why: str, root: str) -> str:
     return render("trouble.html", Trouble(title, why, root), KIND)
 
 
-def _listing(trial: Trial, here: str, page: int, query: str) -> Listing:
-    every = [row for group in trial.changes.groups for _, chunk in group.chunks for row in chunk]
+def _listing(trial: View, here: str, page: int, query: str) -> Listing:
+    changes = trial["changes"]
+    every = [row for group in changes["groups"] for _, chunk in group["chunks"] for row in chunk]
     query = query.strip()[:MAX_QUERY]
     wanted = query.casefold()
     found = [row for row in every if wanted in _words(row)] if wanted else every
     pages = max(1, -(-len(found) // PAGE))
     page = min(max(page, 0), pages - 1)
-    rows = tuple(found[page * PAGE : (page + 1) * PAGE])
+    rows = found[page * PAGE : (page + 1) * PAGE]
     kept = f"&q={quote(query, safe='')}" if query else ""
     at = f"{page * PAGE + 1:,}–{page * PAGE + len(rows):,} of {len(found):,}"
     told = f"{at} that fit" if query else at
     return Listing(
         rows,
-        trial.changes.total,
+        changes["total"],
         query,
         told if found else "none fits",
         f"{here}?page={page - 1}{kept}" if page else "",
@@ -352,21 +342,21 @@ def _listing(trial: Trial, here: str, page: int, query: str) -> Listing:
     )
 
 
-def _words(row: Change) -> str:
-    sides = (row.before.text, row.after.text)
-    return " ".join(
-        (row.place, row.path, row.operation, *sides, *row.by, row.standing.word, row.action)
-    ).casefold()
+def _words(row: View) -> str:
+    sides = (row["before"].text, row["after"].text)
+    names = (row["place"], row["path"], row["operation"], *sides, *row["by"])
+    return " ".join((*names, row["standing"].word, row["action"])).casefold()
 
 
-def _missing(trial: Trial) -> tuple[Missing, ...]:
-    return tuple(
-        Missing(finding.missing, finding.sentence, clause.sentence, clause.id)
-        for stage in trial.stages
-        for clause in stage.clauses
-        for finding in clause.findings
-        if finding.sign.word == "unknown"
-    )
+def _missing(trial: View) -> list[View]:
+    """What was not observed, and the clause that cannot be decided without it."""
+    return [
+        {**finding, "rule": clause["sentence"], "clause": clause["id"]}
+        for stage in trial["stages"]
+        for clause in stage["clauses"]
+        for finding in clause["findings"]
+        if finding["sign"].word == "unknown"
+    ]
 
 
 def _signed(own: Labelled) -> Signed:

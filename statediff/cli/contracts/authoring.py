@@ -7,12 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from statediff.cli.faults import USAGE, left_out
-from statediff.cli.options import ContractArguments, InstalledOnly, JsonFlag, SchemaFileOption
+from statediff.cli.options import (
+    ContractArguments,
+    InstalledOnly,
+    JsonFlag,
+    SchemaFileOption,
+    argument,
+    flag,
+    opt,
+    option,
+)
 from statediff.cli.output import (
     emit,
     emit_pretty,
@@ -22,12 +32,32 @@ from statediff.cli.output import (
     results,
     shown,
 )
+from statediff.contract.authoring.formatting import format_contract
+from statediff.contract.document.jsonschema import (
+    contract_schema,
+    sandbox_schema,
+    state_schema_schema,
+)
+from statediff.contract.document.load import fixed, read_bytes
+from statediff.contract.file import load_contract
 from statediff.errors import UsageError
+from statediff.evidence.disclosure.settings import settings_beside
+from statediff.kernel import compile_contract, schema_of
+from statediff.reports.formats.published import judgement_schema
+from statediff.reports.plain import plain_problem
 from statediff.reports.said import said
-
-if TYPE_CHECKING:
-    from statediff.errors import Problem
-    from statediff.workspace.contracts import Checked, States
+from statediff.workspace.contracts import (
+    Checked,
+    States,
+    contract_path,
+    contract_paths,
+    is_released,
+    listed_tasks,
+)
+from statediff.workspace.contracts import (
+    check as checked_contract,
+)
+from statediff.workspace.folders import write_file
 
 CHECK = "statediff/check/1"
 FMT = "statediff/fmt/1"
@@ -38,17 +68,11 @@ EXPLAINED = "statediff/explanation/1"
 def tasks(
     folders: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[FOLDER...]", help="Folders of contracts [default: what statediff ships]."
-        ),
+        argument("[FOLDER...]", "Folders of contracts [default: what statediff ships]."),
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """List tasks: their contracts, sandboxes and agents."""
-    from rich.text import Text
-
-    from statediff.workspace.contracts import listed_tasks
-
     found = listed_tasks(folders or [])
     if as_json:
         emit({"schema": TASKS, "tasks": [task.as_json() for task in found]})
@@ -76,16 +100,11 @@ class Format(StrEnum):
 class Explaining:
     """The contract in English, as a person or a page reads it."""
 
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say in English, clause by clause, what it demands.")
-    ] = False
-    form: Annotated[
-        Format,
-        typer.Option("--format", help="With --explain: the form.", metavar="text|markdown|html"),
-    ] = Format.TEXT
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="With --explain: write it there.")
-    ] = None
+    explain: bool = flag("Say in English, clause by clause, what it demands.")
+    form: Format = opt(
+        "text|markdown|html", "With --explain: the form.", "--format", default=Format.TEXT
+    )
+    out: Path | None = opt("FILE", "With --explain: write it there.")
 
 
 def check(
@@ -93,20 +112,15 @@ def check(
     schema: SchemaFileOption = None,
     before: Annotated[
         list[str] | None,
-        typer.Option(
-            "--before", metavar="[NAME=]STATE", help="A state to check against; once a source."
-        ),
+        option("[NAME=]STATE", "A state to check against; once a source.", "--before"),
     ] = None,
     *,
     english: Explaining,
     fix: Annotated[
-        bool, typer.Option("--fix", help="First write keys under the names that they have now.")
+        bool, option("", "First write keys under the names that they have now.", "--fix")
     ] = False,
     installed_only: InstalledOnly = False,
     as_json: JsonFlag = False,
-    as_sarif: Annotated[
-        bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code review tools.")
-    ] = False,
 ) -> int:
     """Check contracts: what is invalid, and what lets through too much.
 
@@ -115,13 +129,6 @@ def check(
     error, with 4 if a sandbox is not installed; the reference explains every code. --explain draws
     the boundary of one contract too, or of a bundle's.
     """
-    from statediff.contract.document.load import fixed, read_bytes
-    from statediff.reports.formats.sarif import sarif
-    from statediff.workspace.contracts import States, check, contract_paths
-    from statediff.workspace.folders import write_file
-
-    if as_json and as_sarif:
-        raise UsageError("give either --json or --sarif: standard output holds one document")
     states = States(schema, before or [])
     for path in contract_paths(contracts) if fix else ():
         data = read_bytes(path)
@@ -131,21 +138,13 @@ def check(
         return _explain(contracts, states, english, as_json=as_json)
     if english.out is not None or english.form is not Format.TEXT:
         raise UsageError("--format and --out are of --explain, which says it in English")
-    checked = [check(path, states) for path in contract_paths(contracts)]
+    checked = [checked_contract(path, states) for path in contract_paths(contracts)]
     is_left = left_out(states.missing, forgiven=installed_only)
-    if as_sarif:
-        emit(sarif([_relative(p) for entry in checked for p in entry.problems]))
-    elif as_json:
+    if as_json:
         emit(_document(checked))
     else:
         _print(checked)
     return is_left if all(entry.is_ok for entry in checked) else USAGE
-
-
-def _relative(problem: Problem) -> Problem:
-    from dataclasses import replace
-
-    return replace(problem, file=shown(Path(problem.file)))
 
 
 _FAR = {
@@ -158,8 +157,6 @@ _STYLES = {"error": "red", "warning": "yellow", "advice": "cyan"}
 
 
 def _print(checked: list[Checked]) -> None:
-    from rich.text import Text
-
     console = results()
     for entry in checked:
         for problem in entry.problems:
@@ -191,8 +188,6 @@ def _counts(checked: list[Checked]) -> dict[str, int]:
 
 
 def _document(checked: list[Checked]) -> dict[str, Any]:
-    from statediff.reports.plain import plain_problem
-
     counts = _counts(checked)
     return {
         "schema": CHECK,
@@ -215,7 +210,7 @@ def _document(checked: list[Checked]) -> dict[str, Any]:
 def fmt(
     contracts: ContractArguments,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; end with 2 if a file would change.")
+        bool, option("", "Write nothing; end with 2 if a file would change.", "--check")
     ] = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -224,11 +219,6 @@ def fmt(
     The parsed contract never changes. A file that does not parse is refused, a released version
     is left as it is.
     """
-    from statediff.contract.authoring.formatting import format_contract
-    from statediff.contract.file import load_contract
-    from statediff.workspace.contracts import contract_paths, is_released
-    from statediff.workspace.folders import write_file
-
     done: list[dict[str, Any]] = []
     for path in contract_paths(contracts):
         file = load_contract(path)
@@ -254,12 +244,7 @@ def fmt(
 def _explain(named: Sequence[str], states: States, english: Explaining, *, as_json: bool) -> int:
     """The one contract in English; `UsageError` where it is not one, or its types are not known."""
     from statediff.contract.authoring.explain import explain
-    from statediff.contract.file import load_contract
-    from statediff.evidence.disclosure.settings import settings_beside
-    from statediff.kernel import compile_contract, schema_of
     from statediff.reports.contracts import RENDERERS, copies_section
-    from statediff.workspace.contracts import contract_path
-    from statediff.workspace.folders import write_file
 
     if len(named) != 1:
         raise UsageError(f"--explain takes one contract, found {len(named)}")
@@ -311,17 +296,10 @@ class Document(StrEnum):
 def schema(
     document: Annotated[Document, typer.Argument(metavar="contract|state|sandbox|judgement")],
     as_json: Annotated[
-        bool, typer.Option("--json", help="One line instead of an indented document.")
+        bool, option("", "One line instead of an indented document.", "--json")
     ] = False,
 ) -> int:
     """Print the JSON Schema of a contract, state schema file, sandbox or judgement."""
-    from statediff.contract.document.jsonschema import (
-        contract_schema,
-        sandbox_schema,
-        state_schema_schema,
-    )
-    from statediff.reports.formats.published import judgement_schema
-
     schemas = {
         Document.CONTRACT: contract_schema,
         Document.STATE: state_schema_schema,

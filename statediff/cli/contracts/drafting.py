@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from statediff.cli.options import JsonFlag
+from statediff.agents.handover import Person
+from statediff.capture.store import DiskChunks
+from statediff.cli.options import JsonFlag, argument, opt, option
 from statediff.cli.output import at_work, note_doubtful, print_result, shown
 from statediff.errors import StorageError, UsageError
+from statediff.harness import ObservedTrial, Task, TrialPlan, observe_trial
+from statediff.packs import (
+    CONTRACT_FILE,
+    ONE_FILE,
+    SANDBOX_FILE,
+    find_sandbox,
+    own_sandboxes,
+    sandbox_names,
+)
+from statediff.reports.said import said
+from statediff.systems.base.tool import url_variable
+from statediff.trial_folder import write_run
+from statediff.workspace import folders
+from statediff.workspace.contracts import SCHEMA_FILE
+from statediff.workspace.inputs import one_capture, unrefined
+from statediff.workspace.trials import base_state, clock, open_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from statediff.agents.handover import Person
     from statediff.agents.trial import Trial
-    from statediff.harness import ObservedTrial
     from statediff.workspace.drafts import Drafted
     from statediff.workspace.interview import Answers, Question
 
@@ -34,55 +49,34 @@ SHOWN: Final = 3
 class RunStates:
     """The states after runs that are known to be right, wrong, or nobody's."""
 
-    after: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--after",
-            metavar="[NAME=]STATE",
-            help="The same after a right run; repeatable: what is the same in all is required.",
-        ),
-    ] = None
-    wrong: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--wrong", metavar="[NAME=]STATE", help="After a wrong run, which must not MATCH."
-        ),
-    ] = None
-    idle: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--idle",
-            metavar="[NAME=]STATE",
-            help="After a run in which nobody did the task: what happens there is allowed.",
-        ),
-    ] = None
+    after: list[str] | None = opt(
+        "[NAME=]STATE",
+        "The same after a right run; repeatable: what is the same in all is required.",
+    )
+    wrong: list[str] | None = opt("[NAME=]STATE", "After a wrong run, which must not MATCH.")
+    idle: list[str] | None = opt(
+        "[NAME=]STATE", "After a run in which nobody did the task: what happens there is allowed."
+    )
 
 
 def init(
     sources: Annotated[
         list[str],
-        typer.Argument(
-            metavar="[NAME=]STATE... | SANDBOX",
-            help="Databases, JSON tables or repositories; or the name of a sandbox.",
+        argument(
+            "[NAME=]STATE... | SANDBOX",
+            "Databases, JSON tables or repositories; or the name of a sandbox.",
         ),
     ],
     runs: RunStates,
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="The contract's name.")
-    ] = "drafts/first",
+    name: Annotated[str, option("NAME", "The contract's name.", "--name")] = "drafts/first",
     with_sandbox: Annotated[
         bool,
-        typer.Option(
-            "--sandbox", help="Also write a sandbox that begins every trial with these states."
-        ),
+        option("", "Also write a sandbox that begins every trial with these states.", "--sandbox"),
     ] = False,
     asks: Annotated[
-        bool,
-        typer.Option("--ask", help="Ask, at most six questions; the answers are kept beside it."),
+        bool, option("", "Ask, at most six questions; the answers are kept beside it.", "--ask")
     ] = False,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the two files are written.")
-    ] = Path(),
+    out: Annotated[Path, option("DIR", "Where the two files are written.", "--out")] = Path(),
     as_json: JsonFlag = False,
 ) -> int:
     """Draft a state schema and a contract for a person to finish.
@@ -90,9 +84,7 @@ def init(
     The draft is judged by its own runs first. Nothing gates on it: `run` refuses it until somebody
     has removed `reviewed: false`.
     """
-    from statediff.packs import CONTRACT_FILE, SANDBOX_FILE
     from statediff.workspace import drafts, folders
-    from statediff.workspace.contracts import SCHEMA_FILE
     from statediff.workspace.interview import FILE as ANSWERS
     from statediff.workspace.sandboxes import own_sources, write_sandbox
 
@@ -127,9 +119,7 @@ def _answered(drafted: Drafted, out: Path, *, asks: bool) -> tuple[Drafted, Answ
 
 
 def _ask(number: int, count: int, question: Question) -> bool:
-    """Whether a person says yes; no answer is a no."""
-    from statediff.reports.said import said
-
+    """True if a person says yes; no answer is a no."""
     sys.stderr.write(f"\n{number} of {count}  {said(question.asks, MAX_LINE)}\n")
     for line in question.seen:
         sys.stderr.write(f"        {said(line, MAX_LINE)}\n")
@@ -163,7 +153,6 @@ def _next(target: str, drafted: Drafted) -> Iterator[str]:
 def _of_states(name: str, sources: list[str], runs: RunStates, sandbox: str | None) -> Drafted:
     """The draft of what runs did between the states."""
     from statediff.workspace import drafts
-    from statediff.workspace.inputs import one_capture, unrefined
 
     after, wrong, idle = (each or [] for each in (runs.after, runs.wrong, runs.idle))
     if not after:
@@ -179,9 +168,7 @@ def _of_states(name: str, sources: list[str], runs: RunStates, sandbox: str | No
 
 
 def _is_sandbox(named: str) -> bool:
-    """Whether it is the name of a sandbox, or the path of one's file; a state goes first."""
-    from statediff.packs import ONE_FILE, SANDBOX_FILE, own_sandboxes, sandbox_names
-
+    """True if it is the name of a sandbox, or the path of one's file; a state goes first."""
     if named.endswith((ONE_FILE, SANDBOX_FILE)):
         return True
     known = {*own_sandboxes(Path.cwd()), *sandbox_names()}
@@ -197,9 +184,7 @@ def _written(sandbox: str, out: Path) -> str:
 
 
 def _of_sandbox(name: str, sandbox: str, runs: RunStates, out: Path) -> Drafted:
-    from statediff.packs import find_sandbox
     from statediff.workspace.drafts import Examples, draft_of
-    from statediff.workspace.trials import base_state, open_sandbox
 
     if any(vars(runs).values()):
         raise UsageError("--after goes with states; a sandbox is drafted from its base state")
@@ -208,32 +193,24 @@ def _of_sandbox(name: str, sandbox: str, runs: RunStates, out: Path) -> Drafted:
 
 
 def record(
-    sandbox: Annotated[
-        str, typer.Argument(metavar="SANDBOX", help="In which the task is done, e.g. `shop`.")
-    ],
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="The contract's name.")
-    ] = "drafts/recorded",
+    sandbox: Annotated[str, argument("SANDBOX", "In which the task is done, e.g. `shop`.")],
+    name: Annotated[str, option("NAME", "The contract's name.", "--name")] = "drafts/recorded",
     variant: Annotated[
-        str, typer.Option("--sandbox", metavar="VARIANT", help="Of the sandbox, e.g. `postgres`.")
+        str, option("VARIANT", "Of the sandbox, e.g. `postgres`.", "--sandbox")
     ] = "embedded",
     shell: Annotated[
-        bool, typer.Option("--shell", help="In a shell of its own, which ends with `exit`.")
+        bool, option("", "In a shell of its own, which ends with `exit`.", "--shell")
     ] = False,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the contract is written.")
-    ] = Path(),
-    runs: Annotated[
-        Path, typer.Option("--runs", metavar="DIR", help="The trial's folder is made in it.")
-    ] = Path("runs"),
+    out: Annotated[Path, option("DIR", "Where the contract is written.", "--out")] = Path(),
+    runs: Annotated[Path, option("DIR", "The trial's folder is made in it.", "--runs")] = Path(
+        "runs"
+    ),
     as_json: JsonFlag = False,
 ) -> int:
     """Do a task by hand in a sandbox that was just reset; Enter ends it and drafts its contract.
 
     The contract requires what was changed, is marked `reviewed: false`, and gates nothing yet.
     """
-    from statediff.agents.handover import Person
-    from statediff.packs import CONTRACT_FILE
     from statediff.workspace import drafts, folders
 
     folders.require_writable(out)
@@ -258,14 +235,7 @@ def record(
 def _observe(
     sandbox: str, variant: str, name: str, runs: Path, person: Person
 ) -> tuple[ObservedTrial, Path]:
-    """What the person changed in the sandbox, and the folder of the run that records it."""
-    from statediff.capture.store import DiskChunks
-    from statediff.harness import Task, TrialPlan, observe_trial
-    from statediff.packs import find_sandbox
-    from statediff.trial_folder import write_run
-    from statediff.workspace import folders
-    from statediff.workspace.trials import clock, open_sandbox
-
+    """The person's changes in the sandbox, and the folder of the run that records it."""
     with open_sandbox(find_sandbox(sandbox), variant) as running:
         folder = folders.new_run(runs, "record")
         write_run(folder, folder.name, {}, {"recorded": sandbox, "sandbox": variant})
@@ -283,15 +253,11 @@ def _observe(
 
 
 def _environment(trial: Trial) -> dict[str, str]:
-    from statediff.systems.base.tool import url_variable
-
     return {url_variable(source): url for source, url in sorted(trial.urls.items())}
 
 
 def _wait(trial: Trial) -> None:
     """Says where the systems are, and returns when Enter was pressed."""
-    import shlex
-
     for variable, url in _environment(trial).items():
         sys.stderr.write(f"export {variable}={shlex.quote(url)}\n")
     sys.stderr.write("do the task with these, in another window; then press Enter here\n")

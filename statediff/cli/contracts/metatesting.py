@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
 
 from statediff.cli.faults import Failed, left_out
 from statediff.cli.options import (
@@ -19,15 +19,30 @@ from statediff.cli.options import (
     Pieces,
     RecordedRun,
     SchemaFileOption,
+    argument,
+    flag,
+    opt,
+    option,
 )
 from statediff.cli.output import emit, mark, progress, results
 from statediff.errors import UsageError
+from statediff.parallel import work_through
 from statediff.reports.said import said
+from statediff.workspace.contracts import contract_paths
+from statediff.workspace.installed import installed, missing_servers
+from statediff.workspace.references import (
+    Piece,
+    Run,
+    Wanted,
+    cases_of,
+    cases_or_fault,
+    every_contract,
+    pieces_of,
+)
 
 if TYPE_CHECKING:
     from statediff.meta.metatest import MetaCase, Tally, TallyLine
     from statediff.statistics.binomial import Share
-    from statediff.workspace.references import Piece, Run, Wanted
 
 METATEST: Final = "statediff/metatest/1"
 SHOWN: Final = 20
@@ -36,59 +51,39 @@ SHOWN: Final = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Seeding:
-    """What faults are seeded into, and how many."""
+    """The runs that faults are seeded into, and how many faults."""
 
-    seed: Annotated[
-        int | None,
-        typer.Option("--seed", metavar="N", help="Picks what is altered [default: drawn, shown]."),
-    ] = None
-    sample: Annotated[
-        int,
-        typer.Option(
-            "--sample",
-            metavar="N",
-            min=0,
-            help="Only so many faults, twins and stage cases of each reference [default: all].",
-        ),
-    ] = 0
-    live: Annotated[
-        bool,
-        typer.Option("--live", help="Run the faulty agents of every cases.yaml as well."),
-    ] = False
+    seed: int | None = opt("N", "Picks what is altered [default: drawn, shown].")
+    sample: int = opt(
+        "N",
+        "Only so many faults, twins and stage cases of each reference [default: all].",
+        default=0,
+        min=0,
+    )
+    live: bool = flag("Run the faulty agents of every cases.yaml as well.")
     sandbox: ContractsVariantOption = "embedded"
-    corpus: Annotated[
-        Path | None,
-        typer.Option(
-            "--corpus",
-            metavar="FOLDER",
-            help="Judge a stored corpus of seeded cases again, instead of running anything.",
-        ),
-    ] = None
-    captures: Annotated[
-        Path | None,
-        typer.Option(
-            "--captures",
-            metavar="FOLDER",
-            help="Seed into the trials of a run's folder that MATCH, not into reference agents.",
-        ),
-    ] = None
+    corpus: Path | None = opt(
+        "FOLDER", "Judge a stored corpus of seeded cases again, instead of running anything."
+    )
+    captures: Path | None = opt(
+        "FOLDER", "Seed into the trials of a run's folder that MATCH, not into reference agents."
+    )
     installed_only: InstalledOnly = False
 
 
 def metatest(
     contracts: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[CONTRACT...]",
-            help="Contract files, folders, or packs' names [default: all that come with it].",
+        argument(
+            "[CONTRACT...]",
+            "Contract files, folders, or packs' names [default: all that come with it].",
         ),
     ] = None,
     *,
     seeding: Seeding,
     recorded: RecordedRun,
     trace: Annotated[
-        Path | None,
-        typer.Option("--trace", metavar="FILE", help="Every call of the recorded run."),
+        Path | None, option("FILE", "Every call of the recorded run.", "--trace")
     ] = None,
     schema: SchemaFileOption = None,
     cases: CaseChoice,
@@ -103,7 +98,6 @@ def metatest(
     installed.
     """
     from statediff.meta.metatest import tally
-    from statediff.workspace.references import Run, Wanted
 
     seed = _seed(seeding)
     states = tuple(recorded.before or ()), tuple(recorded.after or ())
@@ -139,9 +133,7 @@ def metatest(
 def _here(
     paths: tuple[Path, ...], contracts: list[str] | None, seeding: Seeding, run: Run
 ) -> tuple[tuple[Path, ...], Mapping[str, str]]:
-    """What can be tried of it, and what is not installed of what was asked for."""
-    from statediff.workspace.installed import installed, missing_servers
-
+    """The contracts that can be tried, and those asked for that are not installed."""
     if seeding.corpus is not None or any(run):
         return paths, {}
     kept, absent = installed(paths, seeding.sandbox)
@@ -150,8 +142,6 @@ def _here(
 
 def _seed(seeding: Seeding) -> int:
     """The seed that was given, or one drawn now."""
-    import secrets
-
     return secrets.randbelow(1_000_000) if seeding.seed is None else seeding.seed
 
 
@@ -161,8 +151,6 @@ def _paths(
     """The contracts, or the files of the corpus; `UsageError` where options contradict another."""
     from statediff.meta.checkpoint import require_folder
     from statediff.meta.corpus import corpus_files
-    from statediff.workspace.contracts import contract_paths
-    from statediff.workspace.references import every_contract
 
     is_one = contracts is not None and len(contracts) == 1
     is_whole = (run.folder is not None) != bool(run.before and run.after and is_one) and is_one
@@ -192,11 +180,6 @@ def _try(
     failed: list[Failed],
 ) -> Iterator[MetaCase]:
     """The cases of each contract, in order; those that could not be tried are in `failed`."""
-    from functools import partial
-
-    from statediff.parallel import work_through
-    from statediff.workspace.references import cases_of, cases_or_fault, pieces_of
-
     pieces = tuple(pieces_of(paths, wanted))
     done = 0
 

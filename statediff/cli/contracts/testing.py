@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import stat
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-import typer
+from rich.text import Text
 
+from statediff.agents.command import CommandAgent
+from statediff.agents.commandline import named_apart
 from statediff.cli.faults import Failed, left_out
 from statediff.cli.options import (
     CaseChoice,
@@ -21,6 +23,9 @@ from statediff.cli.options import (
     RebaseOption,
     RecordedRun,
     SchemaFileOption,
+    argument,
+    opt,
+    option,
 )
 from statediff.cli.output import (
     at_work,
@@ -31,17 +36,28 @@ from statediff.cli.output import (
     results,
     shown,
 )
-from statediff.errors import StatediffError, StorageError, UsageError
+from statediff.contract.file import ContractFile, load_contract
+from statediff.errors import StatediffError, UsageError
+from statediff.packs import EMBEDDED
 from statediff.reports.said import said
+from statediff.suite.campaign import SandboxPool
+from statediff.workspace.campaigns import Entry, forget_bases
+from statediff.workspace.cases import load_cases
+from statediff.workspace.contracts import contract_path, contract_paths, schema_of_contract
+from statediff.workspace.installed import installed
+from statediff.workspace.references import (
+    REFERENCE_SECONDS,
+    Run,
+    live_references,
+    recorded_run,
+    recorded_runs,
+)
+from statediff.workspace.undoing import Undone, undone_runs
 
 if TYPE_CHECKING:
-    from statediff.contract.file import ContractFile
     from statediff.meta.agree import ContractAgreement, ContractOpinion
     from statediff.meta.mutate import FaultOutcome, MutationReport, Survivor
     from statediff.meta.reference import Reference
-    from statediff.suite.campaign import SandboxPool
-    from statediff.workspace.references import Run
-    from statediff.workspace.undoing import Undone
 
 MUTATION: Final = "statediff/mutation/1"
 AGREE: Final = "statediff/agree/1"
@@ -51,32 +67,24 @@ MAX_LINE: Final = 20_000
 """Characters of a line of a proposal, which has to stay the YAML that was proven."""
 References: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
-        "--reference",
-        metavar="AGENT",
-        help="An agent of the contract's folder that does it right "
+    option(
+        "AGENT",
+        "An agent of the contract's folder that does it right "
         "[default: those that its cases.yaml expects to MATCH].",
+        "--reference",
     ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class RightRuns:
-    """What faults are seeded into: agents that do it right, or runs that were right."""
+    """The agents that do it right, or the right runs, that faults are seeded into."""
 
     recorded: RecordedRun
     references: References = None
-    captures: Annotated[
-        Path | None,
-        typer.Option(
-            "--captures", metavar="FOLDER", help="Instead: the trials of a run that MATCH."
-        ),
-    ] = None
+    captures: Path | None = opt("FOLDER", "Instead: the trials of a run that MATCH.")
     schema: SchemaFileOption = None
-    commands: Annotated[
-        list[str] | None,
-        typer.Option("--agent-cmd", metavar="CMD", help="A program that does it right."),
-    ] = None
+    commands: list[str] | None = opt("CMD", "A program that does it right.", "--agent-cmd")
     rebase: RebaseOption = False
 
 
@@ -84,11 +92,7 @@ def mutate(
     contracts: ContractArguments,
     right: RightRuns,
     cases: CaseChoice,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Picks what is altered.")] = 0,
-    write: Annotated[
-        bool,
-        typer.Option("--write", help="Propose the closing clauses in the file, as comments."),
-    ] = False,
+    seed: Annotated[int, option("N", "Picks what is altered.", "--seed")] = 0,
     installed_only: InstalledOnly = False,
     as_json: JsonFlag = False,
 ) -> int:
@@ -103,10 +107,6 @@ def mutate(
     """
     from statediff.meta.cases import read_cases
     from statediff.meta.mutate import mutate as measure
-    from statediff.packs import EMBEDDED
-    from statediff.suite.campaign import SandboxPool
-    from statediff.workspace.campaigns import Entry, forget_bases
-    from statediff.workspace.cases import load_cases
 
     paths, is_left = _here(contracts, right, installed_only)
     tried = [(path, file) for path in paths for file in load_cases(path, cases.chosen)]
@@ -134,8 +134,6 @@ def mutate(
                 continue
             reports.append(report)
             _show(report, path, as_json=as_json)
-            if write:
-                _propose(path, report)
     if as_json:
         emit({"summary": {**_summary(reports), **Failed.documents(failed)}})
     return Failed.show(failed) or int(not all(map(_is_good, reports))) or is_left
@@ -145,9 +143,6 @@ def _here(
     contracts: Sequence[str], right: RightRuns, installed_only: bool
 ) -> tuple[tuple[Path, ...], int]:
     """The files of the contracts that can be tried here, and the exit code for the others."""
-    from statediff.workspace.contracts import contract_paths
-    from statediff.workspace.installed import installed
-
     paths = contract_paths(contracts)
     if right.captures is not None or right.recorded.before:
         return paths, 0  # nothing is started
@@ -164,8 +159,6 @@ def _show(report: MutationReport, path: Path, *, as_json: bool) -> None:
 
 def _recorded(right: RightRuns, paths: int, cases: int) -> Run:
     """The recorded run that is given; of nothing where none is."""
-    from statediff.workspace.references import Run
-
     run = Run(
         tuple(right.recorded.before or ()),
         tuple(right.recorded.after or ()),
@@ -186,8 +179,6 @@ def _kept_trials(
     tried: Sequence[tuple[Path, ContractFile]], run: Run
 ) -> dict[str, tuple[Reference, ...]]:
     """The trials that a run's folder keeps, by the case that they are of."""
-    from statediff.workspace.references import recorded_runs
-
     found: dict[str, tuple[Reference, ...]] = {}
     if run.folder is not None:
         for trial in recorded_runs([file for _, file in tried], run):
@@ -200,11 +191,7 @@ def _right_trials(
     path: Path, file: ContractFile, right: RightRuns, run: Run, pool: SandboxPool
 ) -> tuple[Reference, ...]:
     """The trials into which faults are seeded: those recorded, or those of agents, run now."""
-    from statediff.agents.command import CommandAgent
-    from statediff.agents.commandline import named_apart
     from statediff.meta.cases import read_cases
-    from statediff.workspace.contracts import schema_of_contract
-    from statediff.workspace.references import REFERENCE_SECONDS, live_references, recorded_runs
 
     if any(run):
         given = run._replace(schema=schema_of_contract(path, file, right.schema))
@@ -221,7 +208,7 @@ def undo(
     contract: ContractArgument,
     references: References = None,
     sandbox: Annotated[
-        str, typer.Option("--sandbox", metavar="VARIANT", help="Of its sandbox, e.g. `postgres`.")
+        str, option("VARIANT", "Of its sandbox, e.g. `postgres`.", "--sandbox")
     ] = "embedded",
     as_json: JsonFlag = False,
 ) -> int:
@@ -229,11 +216,7 @@ def undo(
 
     The calls use the tools of the sandbox, as an agent would.
     """
-    from statediff.contract.file import load_contract
     from statediff.meta.cases import read_cases
-    from statediff.suite.campaign import SandboxPool
-    from statediff.workspace.contracts import contract_path
-    from statediff.workspace.undoing import undone_runs
 
     path = contract_path(contract)
     agents = references or read_cases(path.parent).references
@@ -336,8 +319,6 @@ def _summary(reports: Sequence[MutationReport]) -> dict[str, Any]:
 
 
 def _print(report: MutationReport, path: Path) -> None:
-    from rich.text import Text
-
     from statediff.reports.untried import untried_lines
 
     console = results()
@@ -389,75 +370,37 @@ def _argument(report: MutationReport, path: Path) -> Iterator[str]:
 
 def _scalar(text: str) -> str:
     """A text of the state as YAML, in one line."""
-    import json
-
     is_plain = all(word.replace("_", "").isalnum() for word in text.split(" "))
     return said(text if is_plain else json.dumps(text), MAX_LINE)
-
-
-def _propose(path: Path, report: MutationReport) -> None:
-    """The closing clauses stand at the end of the contract, as comments for its owner to place."""
-    from statediff.atomic import write_atomically
-
-    found = [entry for entry in report.open_survivors if entry.closing]
-    if not found:
-        return
-    lines = [
-        "",
-        "# Proposed by `statediff mutate`: add each to its section, or argue for the hole.",
-    ]
-    for entry in found:
-        lines.append(f"# {entry.id}: {_one_line(entry.sentence)}")
-        lines += [f"#   {said(line, MAX_LINE)}" for line in entry.closing.splitlines()]
-    try:
-        text = path.read_text(encoding="utf-8").rstrip("\n")
-        content = "\n".join((text, *lines, "")).encode()
-        write_atomically(path.resolve(), content, mode=stat.S_IMODE(path.stat().st_mode))
-    except OSError as error:
-        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _one_line(text: str) -> str:
-    """Values come from a state: no line break of theirs may end the comment."""
-    indent = len(text) - len(text.lstrip(" "))
-    return " " * indent + said(" ".join(text.split()), 400)
 
 
 # ---------------------------------------------------------------- two contracts for one task
 
 
 def agree(
-    a: Annotated[
-        str, typer.Argument(metavar="A", help="Contract file, its folder, or a pack's name.")
-    ],
-    b: Annotated[str, typer.Argument(metavar="B", help="Another contract for the same task.")],
+    a: Annotated[str, argument("A", "Contract file, its folder, or a pack's name.")],
+    b: Annotated[str, argument("B", "Another contract for the same task.")],
     agents: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            "AGENT",
+            "An agent of A's folder to run [default: every one in its cases.yaml].",
             "--agent",
-            metavar="AGENT",
-            help="An agent of A's folder to run [default: every one in its cases.yaml].",
         ),
     ] = None,
     *,
     recorded: RecordedRun,
     sample: Annotated[
-        int,
-        typer.Option(
-            "--sample", metavar="N", min=0, help="Seeded faults of each run that gets MATCH."
-        ),
+        int, option("N", "Seeded faults of each run that gets MATCH.", "--sample", min=0)
     ] = 20,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Picks the faults.")] = 0,
+    seed: Annotated[int, option("N", "Picks the faults.", "--seed")] = 0,
     as_json: JsonFlag = False,
 ) -> int:
     """Say on which runs two contracts for one task differ, and by which clauses; 1 if on any.
 
     Both judge the runs of the task's agents, right and wrong, or a recorded run, and seeded faults.
     """
-    from statediff.contract.file import load_contract
     from statediff.meta.agree import compare_contracts, with_faults
-    from statediff.workspace.contracts import contract_path
-    from statediff.workspace.references import recorded_run
 
     path = contract_path(a)
     one, two = load_contract(path), load_contract(contract_path(b))
@@ -474,11 +417,7 @@ def agree(
 
 
 def _live(file: ContractFile, path: Path, agents: list[str] | None) -> list[Reference]:
-    from contextlib import closing
-
     from statediff.meta.cases import read_cases
-    from statediff.suite.campaign import SandboxPool
-    from statediff.workspace.references import live_references
 
     names = tuple(agents or read_cases(path.parent).agents)
     with closing(SandboxPool()) as pool:

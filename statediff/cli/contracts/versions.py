@@ -6,27 +6,46 @@ import hashlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
-import typer
+from pydantic import ValidationError
 
 from statediff.cli.contracts.testing import undo
 from statediff.cli.faults import USAGE
-from statediff.cli.options import ContractArgument, JsonFlag
+from statediff.cli.options import ContractArgument, JsonFlag, argument, option
 from statediff.cli.output import print_result, shown
+from statediff.contract.authoring.changes import (
+    Comparison,
+    compare_contracts,
+    compare_packs,
+    compare_schemas,
+)
+from statediff.contract.authoring.versions import (
+    FILE,
+    Releases,
+    SignOff,
+    add_release,
+    add_sign_off,
+    identifier,
+)
+from statediff.contract.document.load import parse_document, read_bytes
+from statediff.contract.document.schemafile import parse_schema_file
+from statediff.contract.file import load_contract
+from statediff.contract.yaml.reader import read_document
 from statediff.errors import ContractError, UsageError
-
-if TYPE_CHECKING:
-    from statediff.contract.authoring.changes import Comparison
-    from statediff.contract.authoring.versions import Releases
-    from statediff.suite.affected import Affected
+from statediff.evidence.keys import load_key
+from statediff.model.values import printable
+from statediff.packs import PACK_FILE, read_pack
+from statediff.suite.affected import Affected, affected
+from statediff.workspace.contracts import States, check, contract_path, releases_beside
+from statediff.workspace.folders import write_file
+from statediff.workspace.logs.releases import sign_release, sign_review
 
 RELEASE: Final = "statediff/release/1"
-By = Annotated[str, typer.Option("--by", metavar="NAME", help="Who does it.")]
-On = Annotated[str, typer.Option("--on", metavar="DAY", help="The day, e.g. 2026-01-31.")]
+By = Annotated[str, option("NAME", "Who does it.", "--by")]
+On = Annotated[str, option("DAY", "The day, e.g. 2026-01-31.", "--on")]
 ReleaseKeyOption = Annotated[
-    Path | None,
-    typer.Option("--key", metavar="FILE", help="Sign it: a log takes only what is signed."),
+    Path | None, option("FILE", "Sign it: a log takes only what is signed.", "--key")
 ]
 
 
@@ -42,10 +61,6 @@ def release(
     A contract that lint finds an error in is not released. Said again with --key, the same
     release is signed.
     """
-    from statediff.contract.authoring.versions import add_release
-    from statediff.evidence.keys import load_key
-    from statediff.workspace.contracts import States, check
-    from statediff.workspace.logs.releases import sign_release
 
     def step(known: Releases, name: str, digest: str, path: Path) -> Releases:
         checked = check(path, States(None, []))
@@ -66,15 +81,13 @@ def release(
 def sign_off(
     contract: ContractArgument,
     on: On,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="The person who reviewed it.")
-    ] = None,
+    by: Annotated[str | None, option("NAME", "The person who reviewed it.", "--by")] = None,
     second_reading: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "TEXT",
+            "Instead of a person: what a second, independent reading found.",
             "--second-reading",
-            metavar="TEXT",
-            help="Instead of a person: what a second, independent reading found.",
         ),
     ] = None,
     key: ReleaseKeyOption = None,
@@ -84,12 +97,6 @@ def sign_off(
 
     A sign-off is a person's, with a name, or a second independent reading's, with what it found.
     """
-    from pydantic import ValidationError
-
-    from statediff.contract.authoring.versions import SignOff, add_sign_off
-    from statediff.evidence.keys import load_key
-    from statediff.workspace.logs.releases import sign_review
-
     if (by is None) == (second_reading is None):
         raise UsageError("name the kind of review: either --by NAME or --second-reading TEXT")
 
@@ -121,12 +128,6 @@ def _record(
     *,
     as_json: bool,
 ) -> int:
-    from statediff.contract.authoring.versions import FILE, identifier
-    from statediff.contract.file import load_contract
-    from statediff.model.values import printable
-    from statediff.workspace.contracts import contract_path, releases_beside
-    from statediff.workspace.folders import write_file
-
     path = contract_path(contract)
     file = load_contract(path)
     name = identifier(file.content.contract, file.content.version)
@@ -140,13 +141,11 @@ def _record(
 
 
 def diff(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A contract, schema file or pack.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="The same, as it is now.")],
-    runs: Annotated[
-        Path | None, typer.Option("--runs", metavar="DIR", help="List recorded trials in it.")
-    ] = None,
+    old: Annotated[str, argument("OLD", "A contract, schema file or pack.")],
+    new: Annotated[str, argument("NEW", "The same, as it is now.")],
+    runs: Annotated[Path | None, option("DIR", "List recorded trials in it.", "--runs")] = None,
     note: Annotated[
-        Path | None, typer.Option("--note", metavar="FILE", help="Write the migration note there.")
+        Path | None, option("FILE", "Write the migration note there.", "--note")
     ] = None,
     as_json: JsonFlag = False,
 ) -> int:
@@ -156,8 +155,6 @@ def diff(
     with 2 if the version is not raised enough.
     """
     from statediff.reports.contracts import migration_note, plain_comparison
-    from statediff.suite.affected import affected
-    from statediff.workspace.folders import write_file
 
     found, digest = _compare(old, new)
     trials = None if runs is None else affected(runs, _judged_by(found, digest))
@@ -169,8 +166,6 @@ def diff(
 
 
 def _lines(found: Comparison, trials: Affected | None) -> list[str]:
-    from statediff.model.values import printable
-
     touched = "nothing" if found.touches is None else found.touches.value
     lines = [f"{found.new} {found.old_version} → {found.new_version}  touches {touched}"]
     for change in found.changes:
@@ -190,7 +185,7 @@ def _lines(found: Comparison, trials: Affected | None) -> list[str]:
 
 
 def _judged_by(found: Comparison, digest: str) -> Callable[[dict[str, Any], str | None], bool]:
-    """Which bundles were judged by the old version."""
+    """The bundles that the old version judged."""
 
     def is_meant(manifest: dict[str, Any], sandbox: str | None) -> bool:
         if found.kind == "contract":
@@ -207,13 +202,6 @@ def _judged_by(found: Comparison, digest: str) -> Callable[[dict[str, Any], str 
 
 def _compare(old: str, new: str) -> tuple[Comparison, str]:
     """The comparison, and the digest of the old document."""
-    from statediff.contract.authoring.changes import compare_contracts, compare_schemas
-    from statediff.contract.document.load import parse_document, read_bytes
-    from statediff.contract.document.schemafile import parse_schema_file
-    from statediff.contract.yaml.reader import read_document
-    from statediff.packs import PACK_FILE
-    from statediff.workspace.contracts import contract_path
-
     if (Path(old) / PACK_FILE).is_file() and (Path(new) / PACK_FILE).is_file():
         return _packs(Path(old), Path(new)), ""
     paths = [Path(n) if Path(n).is_file() else contract_path(n) for n in (old, new)]
@@ -231,11 +219,6 @@ def _compare(old: str, new: str) -> tuple[Comparison, str]:
 
 
 def _packs(old: Path, new: Path) -> Comparison:
-    from statediff.contract.authoring.changes import compare_packs, compare_schemas
-    from statediff.contract.document.load import read_bytes
-    from statediff.contract.yaml.reader import read_document
-    from statediff.packs import PACK_FILE, read_pack
-
     packs = [read_pack(folder) for folder in (old, new)]
     documents = [
         read_document(read_bytes(folder / PACK_FILE), str(folder / PACK_FILE)).value
@@ -265,8 +248,6 @@ def _packs(old: Path, new: Path) -> Comparison:
 
 def _digests(folder: Path, skipped: set[Path]) -> Mapping[str, str]:
     """SHA-256 of every file of a pack but its description and what is compared otherwise."""
-    from statediff.packs import PACK_FILE
-
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))

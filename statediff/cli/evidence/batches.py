@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
-import typer
-
-from statediff.cli.options import JsonFlag, TrustOption
+from statediff.cli.options import JsonFlag, TrustOption, argument, flag, opt, option
 from statediff.cli.output import emit, print_result, shown
 from statediff.errors import BundleError, NotReplayable, UsageError
+from statediff.evidence.keys import load_trust
 from statediff.model.values import printable
-
-if TYPE_CHECKING:
-    from statediff.workspace.batches import Opener
+from statediff.workspace.batches import Opener, open_batch
+from statediff.workspace.folders import keep_bundle
 
 VERIFICATION: Final = "statediff/batch-verification/1"
 OPENED: Final = "statediff/batch-opened/1"
@@ -24,17 +22,10 @@ WITHHELD: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutOptions:
-    """Which rollouts of a batch are judged again."""
+    """The rollouts of a batch that are judged again."""
 
-    rollout: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--rollout", metavar="N", help="Of a batch: judge this one again; repeatable."
-        ),
-    ] = None
-    every: Annotated[
-        bool, typer.Option("--every", help="Of a batch: judge every rollout again.")
-    ] = False
+    rollout: list[int] | None = opt("N", "Of a batch: judge this one again; repeatable.")
+    every: bool = flag("Of a batch: judge every rollout again.")
 
     def require_none(self) -> None:
         """`UsageError` where rollouts are named of what is no batch."""
@@ -53,7 +44,7 @@ LIMITS: Final = (
     "not shown by this: that every rollout was recorded, and that who captured and signed said "
     "the truth"
 )
-"""What a signature over a batch cannot show; docs/trust.md has all of it."""
+"""The limits of a signature over a batch; docs/trust.md has all of it."""
 
 
 def require_rollout(number: int, size: int) -> None:
@@ -107,9 +98,6 @@ _SAID: Final = (
 
 
 def _opener(folder: Path, trust: Path) -> Opener:
-    from statediff.evidence.keys import load_trust
-    from statediff.workspace.batches import open_batch
-
     return open_batch(folder, load_trust(trust))
 
 
@@ -123,22 +111,16 @@ def _again(opener: Opener, number: int) -> tuple[str | None, str]:
 
 
 def open_rollout(
-    batch: Annotated[
-        Path, typer.Argument(metavar="BATCH", help="The folder that `score_many` wrote.")
-    ],
-    rollout: Annotated[int, typer.Argument(metavar="N", help="Which rollout; the first is 0.")],
+    batch: Annotated[Path, argument("BATCH", "The folder that `score_many` wrote.")],
+    rollout: Annotated[int, argument("N", "Which rollout; the first is 0.")],
     trust: TrustOption,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="BUNDLE", help="The new folder of its bundle.")
-    ],
+    out: Annotated[Path, option("BUNDLE", "The new folder of its bundle.", "--out")],
     as_json: JsonFlag = False,
 ) -> None:
     """Make the whole bundle of one rollout, for `show`, `replay` and `sign`.
 
     The batch is verified first, and the rollout is judged again.
     """
-    from statediff.workspace.folders import keep_bundle
-
     opener = _opener(batch, trust)
     require_rollout(rollout, opener.batch.manifest["size"])
     try:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from statediff.cli.options import opt
 from statediff.cli.output import shown
+from statediff.evidence import verify as v
+from statediff.evidence.checkpoints import check_proof
 from statediff.workspace.bundles import read_file
 
 if TYPE_CHECKING:
@@ -19,29 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BesideOptions:
-    """What the proof and the time stamp in a copy have to show."""
+    """Demands on the proof and the time stamp in a copy."""
 
-    origin: Annotated[
-        str | None,
-        typer.Option("--origin", metavar="NAME", help="The log that must have it, by its proof."),
-    ] = None
-    witnesses: Annotated[
-        int,
-        typer.Option("--witnesses", metavar="N", min=0, help="How many witnesses signed that log."),
-    ] = 0
-    authorities: Annotated[
-        Path | None,
-        typer.Option(
-            "--authorities",
-            metavar="FILE",
-            help="Root certificates (PEM): one of theirs must have stamped it.",
-        ),
-    ] = None
+    origin: str | None = opt("NAME", "The log that must have it, by its proof.")
+    witnesses: int = opt("N", "How many witnesses signed that log.", default=0, min=0)
+    authorities: Path | None = opt(
+        "FILE", "Root certificates (PEM): one of theirs must have stamped it."
+    )
 
     def facts(self, copy: Sealed, found: Verified, trust: Sequence[Signer]) -> dict[str, Any]:
-        """What the copy shows of a log and of a time; `BundleError` for a token of nobody's."""
-        from statediff.evidence import verify as v
-        from statediff.evidence.checkpoints import check_proof
+        """The log and the time that the copy shows; `BundleError` for a token of nobody's."""
         from statediff.evidence.timestamps import read_roots, stamped_at
 
         sealed_in = stamp = None
@@ -97,10 +86,6 @@ def _late(
 
     The time of sealing is the signer's own word: with a key whose time is over it is an early one.
     """
-    import json
-
-    from statediff.evidence import verify as v
-
     ids = {each["keyid"] for each in json.loads(copy.files["envelope.json"])["signatures"]}
     times = {} if found.logged is None else {"logged": found.logged.at}
     if found.stamped_at is not None and is_stamp_asked:

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+import base64
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
-import typer
-
-from statediff.cli.options import CopyKeys, CopyTrustOption, IdentityOption, JsonFlag, Loudness
+from statediff.cli.faults import exit_code
+from statediff.cli.options import (
+    CopyKeys,
+    CopyTrustOption,
+    IdentityOption,
+    JsonFlag,
+    Loudness,
+    argument,
+    opt,
+    option,
+)
 from statediff.cli.output import emit, print_result, print_trial, progress, results, shown
+from statediff.entrypoints import plug_ins
 from statediff.errors import BundleError, InputError, UsageError
-from statediff.workspace.bundles import load_bundle, partial_copy
-from statediff.workspace.runfolders import agent_of, count_scheduled, is_run, run_facts, trials
-
-if TYPE_CHECKING:
-    from statediff.evidence.verify import Verified
+from statediff.evidence.foreign.scitt import signed_statement
+from statediff.evidence.keys import load_key, load_trust
+from statediff.evidence.seal import is_sealed
+from statediff.evidence.verify import Verified, key_id, verify
+from statediff.kernel import modules_digest
+from statediff.kernel import replay as decide_again
+from statediff.reports.copies import copy_lines, decide_copy, review_in
+from statediff.reports.formats.exports import exported, without_verdict
+from statediff.reports.formats.format import Takes, format_of, names
+from statediff.reports.formats.otlp import fault_span, trial_spans
+from statediff.reports.formats.turns import turn_lines
+from statediff.reports.plain import plain_judgement
+from statediff.reports.text import verdict_text
+from statediff.workspace.bundles import load_bundle, load_copy, partial_copy, verifying
+from statediff.workspace.folders import write_file
+from statediff.workspace.rechecking import require_chunks, require_contract
+from statediff.workspace.runfolders import (
+    TrialFolder,
+    agent_of,
+    count_scheduled,
+    is_run,
+    run_facts,
+    trials,
+)
 
 ShownArgument = Annotated[
-    Path,
-    typer.Argument(
-        metavar="BUNDLE", help="A bundle's folder, a trial's that holds one, or a sealed copy."
-    ),
+    Path, argument("BUNDLE", "A bundle's folder, a trial's that holds one, or a sealed copy.")
 ]
 REPLAY: Final = "statediff/replay/1"
 COPY: Final = "statediff/partial-copy/1"
@@ -37,9 +65,9 @@ OTHERS: Final = (HARBOR, IN_TOTO, SCITT)
 """The forms that are no report of verdicts; the last two are of sealed copies."""
 ExportedArgument = Annotated[
     Path,
-    typer.Argument(
-        metavar="BUNDLE|RUN|TASK",
-        help="A bundle's folder, a trial's, or a run's; for `--as harbor` a contract, for "
+    argument(
+        "BUNDLE|RUN|TASK",
+        "A bundle's folder, a trial's, or a run's; for `--as harbor` a contract, for "
         "`--as in-toto` and `--as scitt` a sealed copy.",
     ),
 ]
@@ -49,8 +77,6 @@ def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
     """Show a bundle: verdict, clauses, findings, changes, readings."""
     copy = partial_copy(bundle, keys.trust, keys.vault)
     if copy is not None:
-        from statediff.reports.copies import copy_lines, review_in
-
         if how.as_json:
             leaves = {leaf.path: leaf.value for leaf in copy.leaves if leaf.path == "summary#"}
             emit({"schema": COPY, "bundle": shown(bundle), **copy.manifest,
@@ -62,8 +88,6 @@ def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
         return 0
     found, folder = load_bundle(bundle, keys.trust, keys.vault)
     if how.as_json:
-        from statediff.reports.plain import plain_judgement
-
         emit(plain_judgement(found, shown(folder)))
     else:
         print_trial(found, shown(folder), how, agent_of(folder))
@@ -72,16 +96,10 @@ def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedAgainst:
-    """What a bundle is checked against beside itself."""
+    """Other files that a bundle is checked against."""
 
-    contract: Annotated[
-        str | None,
-        typer.Option("--contract", metavar="FILE", help="It was judged by these very bytes."),
-    ] = None
-    chunks: Annotated[
-        Path | None,
-        typer.Option("--chunks", metavar="RUN", help="Its state roots are those of this run's."),
-    ] = None
+    contract: str | None = opt("FILE", "It was judged by these very bytes.")
+    chunks: Path | None = opt("RUN", "Its state roots are those of this run's.")
 
 
 def replay(
@@ -95,11 +113,6 @@ def replay(
 
     Where it does not show all that was judged, the rest lies beside it, or is read by --identity.
     """
-    from statediff.cli.faults import exit_code
-    from statediff.kernel import modules_digest
-    from statediff.kernel import replay as decide_again
-    from statediff.workspace.rechecking import require_chunks, require_contract
-
     copy = partial_copy(bundle, keys.trust, keys.vault)
     if copy is not None:
         return _replay_copy(copy, bundle, as_json=as_json)
@@ -128,8 +141,6 @@ def replay(
             }
         )
     else:
-        from statediff.reports.text import verdict_text
-
         line = verdict_text(verdict.value)
         line.append(f"  reproduced from {shown(folder)} by kernel {found.manifest['kernel']}", "")
         results().print(line, soft_wrap=True)
@@ -138,10 +149,6 @@ def replay(
 
 def _replay_copy(copy: Verified, path: Path, *, as_json: bool) -> int:
     """Say what follows from a copy that withholds parts; `BundleError` where it contradicts it."""
-    from dataclasses import asdict
-
-    from statediff.reports.copies import decide_copy
-
     decided = decide_copy(copy)
     if decided.disputed:
         raise BundleError(f"{shown(path)}: the copy contradicts itself: {decided.disputed[0]}")
@@ -165,29 +172,19 @@ def _replay_copy(copy: Verified, path: Path, *, as_json: bool) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class SealedExport:
-    """Of a sealed copy: by whose keys, and who signs the statement anew."""
+    """The keys to read a sealed copy, and the key that signs the statement."""
 
     trust: CopyTrustOption = None
-    key: Annotated[
-        Path | None,
-        typer.Option("--key", metavar="KEY", help="For scitt: the secret key that sealed it."),
-    ] = None
-    issuer: Annotated[
-        str | None,
-        typer.Option("--issuer", metavar="NAME", help="For scitt [default: the key's name]."),
-    ] = None
+    key: Path | None = opt("KEY", "For scitt: the secret key that sealed it.")
+    issuer: str | None = opt("NAME", "For scitt [default: the key's name].")
 
 
 def _choices() -> str:
     """Every format, as help shows a choice; asked for only when this command is made."""
-    from statediff.reports.formats.format import names
-
     return f"<{'|'.join((*names(), *OTHERS))}>"
 
 
 def _form(form: str) -> str:
-    from statediff.reports.formats.format import names
-
     if form not in (*names(), *OTHERS):
         known = ", ".join(map(repr, (*names(), *OTHERS)))
         raise ValueError(f"{form!r} is not one of {known}.")
@@ -196,15 +193,13 @@ def _form(form: str) -> str:
 
 def export(
     target: ExportedArgument,
-    form: Annotated[
-        str, typer.Option("--as", metavar=_choices(), parser=_form, help="The form of the export.")
-    ],
+    form: Annotated[str, option(_choices(), "The form of the export.", "--as", parser=_form)],
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "FILE",
+            "The file [default: standard output]; of tasks the folder that holds them.",
             "--out",
-            metavar="FILE",
-            help="The file [default: standard output]; of tasks the folder that holds them.",
         ),
     ] = None,
     *,
@@ -216,9 +211,6 @@ def export(
     MATCH passes, DIVERGE is a failure, INCONCLUSIVE and a trial without a verdict are errors. Ends
     with 0 whatever they are: the exit code of `run` is the verdict's.
     """
-    from statediff.reports.formats.format import Takes, format_of
-    from statediff.workspace.folders import write_file
-
     if as_json and out is None:
         raise UsageError("--json tells of the file that was written; name it with --out")
     if form == HARBOR:
@@ -230,8 +222,7 @@ def export(
     if copy != SealedExport():
         raise UsageError("--trust, --key and --issuer are for --as in-toto and --as scitt")
     chosen = format_of(form)
-    read = {Takes.TRIALS: _trials, Takes.TURNS: _turns, Takes.SPANS: _spans}[chosen.takes]
-    objects, count, not_run = read(target)
+    objects, count, not_run = _read(target, chosen.takes)
     text = chosen.write(objects, not_run)
     if out is None:
         results().print(text, end="", soft_wrap=True)
@@ -246,28 +237,15 @@ def _export_seal(
     target: Path, form: str, out: Path | None, options: SealedExport, *, as_json: bool
 ) -> None:
     """The statement of a sealed copy, which is verified first."""
-    import base64
-    import json
-
-    from statediff.evidence.keys import load_key, load_trust
-    from statediff.evidence.seal import is_sealed
-    from statediff.evidence.verify import Rejected, key_id, verify
-    from statediff.workspace.bundles import load_copy
-    from statediff.workspace.folders import write_file
-
     if not is_sealed(target) or options.trust is None:
         raise UsageError(f"--as {form} is of a sealed copy; `statediff sign` it, name --trust FILE")
     if (form == SCITT) != (options.key is not None) or (options.key is None and options.issuer):
         raise UsageError("--as scitt is signed anew, with --key KEY; --as in-toto takes none")
     sealed = load_copy(target, None)
-    try:
+    with verifying(target):
         found = verify(sealed.files, load_trust(options.trust))
-    except Rejected as error:
-        raise BundleError(f"{shown(target)}: INVALID: {error}") from error
     data = sealed.files["envelope.json"] + b"\n"
     if options.key is not None:
-        from statediff.evidence.foreign.scitt import signed_statement
-
         key, envelope = load_key(options.key), json.loads(data)
         signers = [each["keyid"] for each in envelope["signatures"]]
         if key_id(key.public) not in signers:
@@ -288,8 +266,6 @@ def _export_seal(
 
 
 def _export_tasks(target: Path, out: Path, *, as_json: bool) -> None:
-    from statediff.entrypoints import plug_ins
-
     found = plug_ins("statediff.exports").get(HARBOR)
     if found is None:
         raise UsageError(f"--as {HARBOR} comes with `pip install statediff[{HARBOR}]`")
@@ -299,60 +275,49 @@ def _export_tasks(target: Path, out: Path, *, as_json: bool) -> None:
     print_result(written, "\n".join(places), as_json=as_json)
 
 
-def _trials(target: Path) -> tuple[Sequence[Any], int, int]:
-    """Every trial of the run or bundle; how many there are, and how many were never run."""
-    from statediff.reports.formats.exports import exported, without_verdict
+def _objects_of(
+    target: Path, tell: Callable[[TrialFolder], list[Any]]
+) -> tuple[list[Any], int, int]:
+    """Every trial of the run, or the bundle, as `tell` has it; how many, and how many never ran.
 
+    A trial without any is not counted.
+    """
     if not is_run(target):
         bundle, folder = load_bundle(target)
-        return [exported(bundle, str(bundle.manifest["trial"]), str(folder))], 1, 0
-    found = []
+        return tell(TrialFolder(str(bundle.manifest["trial"]), folder, bundle)), 1, 0
+    lines, number, there = list[Any](), 0, 0
     for trial in trials(target):
         try:
-            found.append(
-                without_verdict(trial.name, trial.why)
-                if trial.bundle is None
-                else exported(trial.bundle, trial.name, str(trial.folder))
-            )
+            found = tell(trial)
         except (BundleError, InputError) as error:
-            found.append(without_verdict(trial.name, str(error)))
-    return found, len(found), count_scheduled(run_facts(target), len(found)) - len(found)
+            found = tell(replace(trial, bundle=None, why=str(error)))
+        lines += found
+        number, there = number + bool(found), there + 1
+    return lines, number, count_scheduled(run_facts(target), there) - number
 
 
-def _turns(target: Path) -> tuple[Sequence[Any], int, int]:
-    """Every turn of every trial that was judged; how many trials were, and were not."""
-    from statediff.reports.formats.turns import turn_lines
-
-    if is_run(target):
-        every = list(trials(target))
-        found = [(each.bundle, each.folder) for each in every if each.bundle is not None]
-        missing = count_scheduled(run_facts(target), len(every)) - len(found)
-    else:
-        found, missing = [load_bundle(target)], 0
-    lines: list[Any] = []
-    for bundle, folder in found:
-        lines += turn_lines(bundle, str(folder))
-    return lines, len(found), missing
+def _exported(trial: TrialFolder) -> list[Any]:
+    if trial.bundle is None:
+        return [without_verdict(trial.name, trial.why)]
+    return [exported(trial.bundle, trial.name, str(trial.folder))]
 
 
-def _spans(target: Path) -> tuple[Sequence[Any], int, int]:
-    """Every trial as a document of OTLP; how many there are, and how many were never run."""
-    from statediff.reports.formats.otlp import fault_span, trial_spans
+def _turns(trial: TrialFolder) -> list[Any]:
+    return [] if trial.bundle is None else list(turn_lines(trial.bundle, str(trial.folder)))
 
-    if not is_run(target):
-        bundle, folder = load_bundle(target)
-        document = trial_spans(bundle, str(bundle.manifest["trial"]), str(folder))
-        return [document], 1, 0
+
+def _span(run: str, trial: TrialFolder) -> list[Any]:
+    if trial.bundle is None:
+        return [fault_span(run, trial.name, trial.why)]
+    return [trial_spans(trial.bundle, trial.name, str(trial.folder))]
+
+
+def _read(target: Path, takes: Takes) -> tuple[list[Any], int, int]:
+    """The objects that a format takes; how many trials they are of, and how many never ran."""
+    if takes is not Takes.SPANS:
+        return _objects_of(target, _exported if takes is Takes.TRIALS else _turns)
     run = target.absolute().name
-    lines = [
-        fault_span(run, trial.name, trial.why)
-        if trial.bundle is None
-        else trial_spans(trial.bundle, trial.name, str(trial.folder))
-        for trial in trials(target)
-    ]
-    left = count_scheduled(run_facts(target), len(lines)) - len(lines)
-    lines += [
-        fault_span(run, f"not run {number}", "it was scheduled and not run")
-        for number in range(left)
-    ]
-    return lines, len(lines) - left, left
+    lines, number, left = _objects_of(target, partial(_span, run))
+    names = (f"not run {at}" for at in range(left))
+    lines += [fault_span(run, name, "it was scheduled and not run") for name in names]
+    return lines, number, left

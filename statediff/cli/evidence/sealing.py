@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
-import typer
+from pydantic import ValidationError
 
 from statediff.atomic import write_atomically
 from statediff.cli.evidence.batches import RolloutOptions, verify_batch
@@ -22,17 +23,65 @@ from statediff.cli.options import (
     Tier,
     TrustOption,
     VaultOption,
+    argument,
+    flag,
+    opt,
+    option,
 )
 from statediff.cli.output import emit, print_result, progress, shown
 from statediff.errors import BundleError, StorageError, UsageError
+from statediff.evidence.demands import Demands, read_policy
+from statediff.evidence.disclosure.settings import read_settings
+from statediff.evidence.keys import (
+    SigningKey,
+    add_trust,
+    generate,
+    load_key,
+    load_trust,
+    passphrase,
+    trust_entry,
+)
+from statediff.evidence.package import UNDISCLOSED as MEMBER
+from statediff.evidence.raw import decrypted
+from statediff.evidence.seal import (
+    SEED_BYTES,
+    Sealed,
+    at_tier,
+    check_promise,
+    cosigned,
+    is_sealed,
+    reviewed,
+    save,
+    seal,
+    signatures,
+)
+from statediff.evidence.seal import redact as redact_leaves
+from statediff.evidence.vault import SUFFIX, Vault, keep, kept_bytes
+from statediff.evidence.verify import RAW as RAW_LEAF
+from statediff.evidence.verify import (
+    SEALING,
+    UNDISCLOSED,
+    Rejected,
+    Signer,
+    Verified,
+    key_id,
+    parse,
+)
+from statediff.evidence.verify import verify as check
+from statediff.kernel import replay
 from statediff.model.values import printable
-from statediff.workspace.bundles import is_batch, load_copy, raw_pieces, unseal
+from statediff.workspace.bundles import (
+    is_batch,
+    load_bundle,
+    load_copy,
+    raw_pieces,
+    read_file,
+    unseal,
+    verifying,
+)
+from statediff.workspace.folders import write_file
 from statediff.workspace.logs.files import states_facts
-
-if TYPE_CHECKING:
-    from statediff.evidence.keys import SigningKey
-    from statediff.evidence.seal import Sealed
-    from statediff.evidence.verify import Verified
+from statediff.workspace.rechecking import is_ending_open, unbound
 
 KEYS: Final = "statediff/key/1"
 COPY: Final = "statediff/copy/1"
@@ -44,21 +93,19 @@ NOBODY: Final = (
     "one; name who may, with --raw-to age1…"
 )
 
-SealedArgument = Annotated[
-    Path, typer.Argument(metavar="SEALED", help="A sealed bundle: its folder or its zip.")
-]
+SealedArgument = Annotated[Path, argument("SEALED", "A sealed bundle: its folder or its zip.")]
 SealTrustOption = Annotated[
     Path,
-    typer.Option(
+    option(
+        "FILE",
+        "The trust file: whose keys count, and as what; or a folder of TUF metadata.",
         "--trust",
-        metavar="FILE",
-        help="The trust file: whose keys count, and as what; or a folder of TUF metadata.",
     ),
 ]
 
 
 class Role(StrEnum):
-    """What a key is trusted to do."""
+    """The work that a key is trusted to do."""
 
     EVALUATOR = "evaluator"
     REVIEWER = "reviewer"
@@ -67,27 +114,21 @@ class Role(StrEnum):
 
 
 def keygen(
-    key: Annotated[Path, typer.Argument(metavar="KEY", help="Where the secret key goes.")],
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Whose key it is, in the trust file.")
-    ],
-    trust: Annotated[
-        Path, typer.Option("--trust", metavar="FILE", help="The trust file the key is added to.")
-    ] = Path("trust.json"),
+    key: Annotated[Path, argument("KEY", "Where the secret key goes.")],
+    name: Annotated[str, option("NAME", "Whose key it is, in the trust file.", "--name")],
+    trust: Annotated[Path, option("FILE", "The trust file the key is added to.", "--trust")] = Path(
+        "trust.json"
+    ),
     role: Annotated[
-        list[Role] | None,
-        typer.Option("--role", help="What it is trusted to do; may be given again."),
+        list[Role] | None, option("", "What it is trusted to do; may be given again.", "--role")
     ] = None,
     *,
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="Encrypt it with a passphrase, which is asked for.")
+        bool, option("", "Encrypt it with a passphrase, which is asked for.", "--encrypt")
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a key to sign with, and add its public half to a trust file."""
-    from statediff.evidence.keys import add_trust, generate, load_trust, passphrase, trust_entry
-    from statediff.evidence.verify import key_id
-
     if trust.exists():
         load_trust(trust)  # a broken one is found before a key lies about
     made = generate(key, passphrase(key, is_new=True) if encrypt else None)
@@ -116,31 +157,17 @@ def keygen(
 class CosignOptions:
     """The options for signing a sealed copy too."""
 
-    trust: Annotated[
-        Path | None,
-        typer.Option(
-            "--trust", metavar="FILE", help="To sign a sealed copy too: whose keys count."
-        ),
-    ] = None
+    trust: Path | None = opt("FILE", "To sign a sealed copy too: whose keys count.")
     identity: IdentityOption = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class SealedBeside:
-    """What is sealed beside the bundle's own leaves, and what reviewers may see."""
+    """The files sealed beside the bundle's own leaves, and the fields that reviewers may see."""
 
-    raw: Annotated[
-        list[Path] | None,
-        typer.Option("--raw", metavar="FILE", help="A raw capture for auditors; repeatable."),
-    ] = None
-    raw_to: Annotated[
-        list[str] | None,
-        typer.Option("--raw-to", metavar="RECIPIENT", help="Who can read it (age); repeatable."),
-    ] = None
-    disclosure: Annotated[
-        Path | None,
-        typer.Option("--disclosure", metavar="FILE", help="Which fields reviewers may see."),
-    ] = None
+    raw: list[Path] | None = opt("FILE", "A raw capture for auditors; repeatable.")
+    raw_to: list[str] | None = opt("RECIPIENT", "Who can read it (age); repeatable.")
+    disclosure: Path | None = opt("FILE", "Which fields reviewers may see.")
 
 
 def sign(
@@ -148,17 +175,12 @@ def sign(
     key: KeyOption,
     out: Annotated[
         Path,
-        typer.Option(
-            "--out",
-            metavar="PATH",
-            help="Where the copy goes: a folder, a .zip, or with --vault a .kept.",
-        ),
+        option("PATH", "Where the copy goes: a folder, a .zip, or with --vault a .kept.", "--out"),
     ],
     copy: CosignOptions,
     beside: SealedBeside,
     vault: Annotated[
-        Path | None,
-        typer.Option("--vault", metavar="DIR", help="Encrypt what may have to go; keys go there."),
+        Path | None, option("DIR", "Encrypt what may have to go; keys go there.", "--vault")
     ] = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -166,10 +188,6 @@ def sign(
 
     A sealed copy gets one signature more, where its trust file has a threshold.
     """
-    from statediff.evidence.keys import load_key
-    from statediff.evidence.seal import is_sealed, save
-    from statediff.evidence.vault import SUFFIX
-
     if (vault is None) == (out.suffix == SUFFIX):
         raise UsageError(f"--vault and an --out that ends in {SUFFIX} go together")
     signing = load_key(key)
@@ -189,16 +207,6 @@ def sign(
 
 
 def _seal(bundle: Path, signing: SigningKey, beside: SealedBeside) -> Sealed:
-    import secrets
-
-    from statediff.evidence.disclosure.settings import read_settings
-    from statediff.evidence.package import UNDISCLOSED as MEMBER
-    from statediff.evidence.seal import SEED_BYTES, check_promise, reviewed, seal
-    from statediff.evidence.seal import redact as redact_leaves
-    from statediff.evidence.verify import UNDISCLOSED
-    from statediff.kernel import replay
-    from statediff.workspace.bundles import load_bundle
-
     settings, recipients = read_settings(beside.disclosure), beside.raw_to or []
     found, _folder = load_bundle(bundle)
     replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
@@ -218,42 +226,24 @@ def _seal(bundle: Path, signing: SigningKey, beside: SealedBeside) -> Sealed:
 
 def _own(sealed: Sealed, signing: SigningKey) -> Verified:
     """The copy that this key has sealed, verified."""
-    from statediff.evidence.verify import SEALING, Signer
-    from statediff.evidence.verify import verify as check
-
     return check(sealed.files, (Signer("the key at hand", signing.public, (SEALING,), None, None),))
 
 
 def _cosign(bundle: Path, signing: SigningKey, options: CosignOptions, out: Path) -> Sealed:
     """The sealed copy with one signature more, by somebody who replayed it too."""
-    from dataclasses import replace
-
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import cosigned, save, signatures
-    from statediff.evidence.verify import Rejected
-    from statediff.evidence.verify import verify as check
-    from statediff.kernel import replay
-
     if options.trust is None:
         raise UsageError(f"{shown(bundle)}: is sealed; say with --trust FILE whose keys count")
     sealed = load_copy(bundle, None)
     count = signatures(sealed)
     keys = tuple(replace(each, needed=count) for each in load_trust(options.trust))
-    try:
+    with verifying(bundle):
         replay(unseal(check(sealed.files, keys), options.identity))
-    except Rejected as error:
-        raise BundleError(printable(f"INVALID: {shown(bundle)}: {error}")) from error
     copy = cosigned(sealed, signing.public, signing.sign)
     save(copy, out, is_private=True)
     return copy
 
 
 def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
-    import secrets
-
-    from statediff.evidence.vault import Vault, keep, kept_bytes
-    from statediff.workspace.folders import write_file
-
     if out.exists():
         raise UsageError(f"{out} exists already; nothing is overwritten")
     kept = keep(sealed, _own(sealed, signing), Vault(vault), secrets.token_bytes)
@@ -262,37 +252,17 @@ def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class DemandOptions:
-    """What a copy must say, beyond that it is genuine."""
+    """Demands on a copy, beyond that it is genuine."""
 
-    contract: Annotated[
-        str | None,
-        typer.Option("--contract", metavar="DIGEST", help="SHA-256 of the contract's bytes."),
-    ] = None
-    min_kernel: Annotated[
-        int | None, typer.Option("--min-kernel", metavar="N", help="The oldest kernel that counts.")
-    ] = None
-    isolation: Annotated[
-        str | None,
-        typer.Option("--isolation", metavar="KIND", help="How the program must be kept apart."),
-    ] = None
-    bound: Annotated[
-        bool, typer.Option("--bound", help="All that was judged of states is under state roots.")
-    ] = False
-    observed: Annotated[
-        bool, typer.Option("--observed", help="An observer signed what was judged, by another key.")
-    ] = False
-    policy: Annotated[
-        Path | None,
-        typer.Option("--policy", metavar="FILE", help="YAML with any of these five demands."),
-    ] = None
+    contract: str | None = opt("DIGEST", "SHA-256 of the contract's bytes.")
+    min_kernel: int | None = opt("N", "The oldest kernel that counts.")
+    isolation: str | None = opt("KIND", "How the program must be kept apart.")
+    bound: bool = flag("All that was judged of states is under state roots.")
+    observed: bool = flag("An observer signed what was judged, by another key.")
+    policy: Path | None = opt("FILE", "YAML with any of these five demands.")
 
     def unmet(self, found: Verified, unbound: Sequence[str]) -> list[str]:
         """Each demand that the copy does not show that it meets. `UsageError`."""
-        from pydantic import ValidationError
-
-        from statediff.evidence.demands import Demands, read_policy
-        from statediff.workspace.rechecking import is_ending_open
-
         try:
             said = {name: each for name, each in vars(self).items() if name != "policy"}
             own = Demands(**said)
@@ -314,8 +284,7 @@ def verify(
     trust: SealTrustOption,
     vault: VaultOption = None,
     log: Annotated[
-        Path | None,
-        typer.Option("--log", metavar="LOG", help="Say whether its state roots were there first."),
+        Path | None, option("LOG", "Say whether its state roots were there first.", "--log")
     ] = None,
     *,
     demands: DemandOptions,
@@ -328,11 +297,6 @@ def verify(
     Exit code 0 if VALID; 3 if NOT_REPLAYABLE_AT_TIER (genuine, but parts that the decision rests
     on are withheld); 4 if INVALID, or UNMET (genuine, but not what was demanded).
     """
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.verify import Rejected
-    from statediff.evidence.verify import verify as check
-    from statediff.workspace.rechecking import unbound
-
     if is_batch(sealed):
         is_bare = demands == DemandOptions() and beside == BesideOptions()
         if not is_bare or vault is not None or log is not None:
@@ -370,8 +334,6 @@ def verify(
 
 def _sealed_lines(found: Verified) -> Iterator[str]:
     """Who sealed what verdict of which trial, and how much of the copy is withheld."""
-    from statediff.evidence.verify import UNDISCLOSED
-
     manifest = found.manifest
     yield f"signed by {', '.join(found.signers)}; sealed {manifest['sealed_at']}"
     yield f"{manifest['verdict']} under {manifest['contract']}@{manifest['contract_version']}"
@@ -383,7 +345,7 @@ def _sealed_lines(found: Verified) -> Iterator[str]:
 
 
 LIMITS: Final = "not shown by this: that the source, the clock and the signer said the truth"
-"""What a signature cannot show, in a line; docs/trust.md has all of it."""
+"""The limits of a signature, in a line; docs/trust.md has all of it."""
 
 
 def observed_lines(found: Verified) -> Iterator[str]:
@@ -400,7 +362,7 @@ def observed_lines(found: Verified) -> Iterator[str]:
 
 
 def states_lines(found: Verified, facts: Mapping[str, Any]) -> list[str]:
-    """What the copy binds of the states and of what judged, and whether a log had it first."""
+    """The state roots and the judging modules that the copy binds, and if a log had them first."""
     states = facts["states"]
     if states is None:
         if found.status != "VALID":
@@ -427,35 +389,22 @@ def states_lines(found: Verified, facts: Mapping[str, Any]) -> list[str]:
 
 def redact(
     sealed: SealedArgument,
-    tier: Annotated[Tier, typer.Option("--tier", help="Who the copy is for.")],
+    tier: Annotated[Tier, option("", "Who the copy is for.", "--tier")],
     trust: SealTrustOption,
-    out: Annotated[
-        Path,
-        typer.Option("--out", metavar="PATH", help="Where the copy goes: a folder, or a .zip."),
-    ],
+    out: Annotated[Path, option("PATH", "Where the copy goes: a folder, or a .zip.", "--out")],
     vault: VaultOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Write the copy that a tier may see, under the same signature."""
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import at_tier, save
-    from statediff.evidence.seal import redact as without
-    from statediff.evidence.verify import Rejected
-    from statediff.evidence.verify import verify as check
-
     whole = load_copy(sealed, vault)
-    try:
+    with verifying(sealed):
         found = check(whole.files, load_trust(trust))
-    except Rejected as error:
-        raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
-    copy = without(whole, found, at_tier(tier.value))
+    copy = redact_leaves(whole, found, at_tier(tier.value))
     save(copy, out, is_private=tier.value == "auditor")
     _print_copy(copy, out, tier.value, as_json=as_json)
 
 
 def _print_copy(sealed: Sealed, out: Path, tier: str, *, as_json: bool) -> None:
-    from statediff.evidence.verify import parse
-
     disclosed = parse(sealed.files["leaves.json"], "leaves.json")
     open_leaves = len(disclosed["disclosed"])
     total = open_leaves + len(disclosed["withheld"])
@@ -487,14 +436,10 @@ def _document(found: Verified) -> dict[str, Any]:
 
 
 def raw(
-    sealed: Annotated[
-        Path, typer.Argument(metavar="SEALED", help="An auditor's copy: folder, zip or .kept.")
-    ],
+    sealed: Annotated[Path, argument("SEALED", "An auditor's copy: folder, zip or .kept.")],
     trust: TrustOption,
-    identity: Annotated[
-        Path, typer.Option("--identity", metavar="FILE", help="The auditor's age identity.")
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder for them.")],
+    identity: Annotated[Path, option("FILE", "The auditor's age identity.", "--identity")],
+    out: Annotated[Path, option("DIR", "A new folder for them.", "--out")],
     vault: VaultOption = None,
     as_json: JsonFlag = False,
 ) -> None:
@@ -502,17 +447,9 @@ def raw(
 
     Each is checked against the signature.
     """
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.raw import decrypted
-    from statediff.evidence.verify import RAW as TAG
-    from statediff.evidence.verify import UNDISCLOSED, Rejected, verify
-    from statediff.workspace.bundles import load_copy, read_file
-
-    try:
-        found = verify(load_copy(sealed, vault).files, load_trust(trust))
-    except Rejected as error:
-        raise BundleError(printable(f"INVALID: {shown(sealed)}: {error}")) from error
-    leaves = [leaf for leaf in found.leaves if leaf.tag in (TAG, UNDISCLOSED)]
+    with verifying(sealed):
+        found = check(load_copy(sealed, vault).files, load_trust(trust))
+    leaves = [leaf for leaf in found.leaves if leaf.tag in (RAW_LEAF, UNDISCLOSED)]
     if not leaves:
         raise UsageError(f"{shown(sealed)}: holds no raw captures; only auditors' copies may")
     told = read_file(identity).decode("utf-8", errors="replace")

@@ -1,4 +1,4 @@
-"""What a run says while it goes on, and at its end: trials in the order of the schedule."""
+"""The report of a run, while it goes on and at its end: trials in the order of the schedule."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from statediff.cli.faults import INTERRUPTED
-from statediff.cli.output import emit, progress, results, shown
+from rich.text import Text
+
+from statediff.cli.faults import INTERRUPTED, exit_code
+from statediff.cli.output import emit, progress, results, shown, tell_no_page
+from statediff.model.verdict import Verdict
 from statediff.reports.said import said
+from statediff.reports.text import verdict_text
 from statediff.suite.records import FAILURES, VERDICTS, Ended, Trial
+from statediff.workspace.pages import Tell, keep_run_report
 
 if TYPE_CHECKING:
     from rich.live import Live
 
     from statediff.workspace.episodes import Played
-    from statediff.workspace.pages import Tell
 
 PLAIN_SECONDS: Final = 30.0
 """How often progress is reported where it cannot be shown in place."""
@@ -49,8 +53,6 @@ class Report:
 
     @property
     def no_page(self) -> Tell:
-        from statediff.cli.suites.reporting import tell_no_page
-
         return tell_no_page
 
     def keep(self, trial: Trial) -> None:
@@ -94,8 +96,6 @@ class Report:
         """Progress is shown as of now: in place on a terminal, else as a line now and then."""
         now = time.monotonic()
         if self._live is not None:
-            from rich.text import Text
-
             # One line, however narrow: what goes on below it would move otherwise.
             line = Text(self._progress(now), no_wrap=True, overflow="ellipsis")
             self._live.update(line)
@@ -148,10 +148,6 @@ class Report:
         self._spent += trial.cost_nano or 0
 
     def _tell(self, finished: Played) -> None:
-        from rich.text import Text
-
-        from statediff.reports.text import verdict_text
-
         if self.as_json:
             emit(finished.as_json())
             return
@@ -187,8 +183,6 @@ class Report:
 
     def end(self) -> int:
         """Shows the summary. Returns the exit code of the run."""
-        from statediff.workspace.pages import keep_run_report
-
         for name in self.order:  # what is left after an interrupt
             if name in self._untold:
                 self._tell(self._untold.pop(name))
@@ -241,9 +235,6 @@ class Report:
             )
 
     def _exit_code(self, counts: dict[str, int]) -> int:
-        from statediff.cli.faults import exit_code
-        from statediff.model.verdict import Verdict
-
         if self.is_interrupted:
             return INTERRUPTED
         decided = sum(counts[end.value] for end in VERDICTS)

@@ -7,42 +7,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from statediff.cli.faults import FAULT
-from statediff.cli.options import CopyTrustOption, JsonFlag, Tier
-from statediff.cli.output import print_result, progress, shown
-from statediff.errors import BundleError, UsageError
+from statediff.cli.options import CopyTrustOption, JsonFlag, Tier, argument, opt, option
+from statediff.cli.output import print_result, progress, shown, tell_no_page
+from statediff.errors import UsageError
+from statediff.evidence.keys import load_trust
+from statediff.evidence.seal import at_tier, is_sealed, load, opened, redact
+from statediff.evidence.verify import verify
 from statediff.reports.said import said
+from statediff.workspace.bundles import load_bundle, verifying
 from statediff.workspace.pages import Page, beside_of, page_of, run_page, write_page
 
 REPORT: Final = "statediff/report/1"
 DASHBOARD: Final = "statediff/dashboard/1"
 PORTS: Final = 2**16
 Target = Annotated[
-    Path,
-    typer.Argument(
-        metavar="BUNDLE|RUN", help="A bundle's folder, a trial's, a run's, or a sealed copy."
-    ),
+    Path, argument("BUNDLE|RUN", "A bundle's folder, a trial's, a run's, or a sealed copy.")
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CopyView:
-    """Of a sealed copy: by whose keys, and as whom it is looked at."""
+    """The keys to read a sealed copy, and the tier that reads it."""
 
     trust: CopyTrustOption = None
-    tier: Annotated[
-        Tier | None,
-        typer.Option("--tier", help="Of a sealed copy: what this tier may see, and nothing else."),
-    ] = None
+    tier: Tier | None = opt("", "Of a sealed copy: what this tier may see, and nothing else.")
 
 
 def report(
     target: Target,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="The page [default: beside the bundle]."),
+        Path | None, option("FILE", "The page [default: beside the bundle].", "--out")
     ] = None,
     *,
     view: CopyView,
@@ -60,9 +55,7 @@ def report(
 
 
 def _make(target: Path, out: Path | None, view: CopyView) -> Page:
-    from statediff.evidence.seal import is_sealed
     from statediff.reports.html import trial_html
-    from statediff.workspace.bundles import load_bundle
 
     if is_sealed(target):
         path = out or page_of(target)
@@ -84,30 +77,20 @@ def _make(target: Path, out: Path | None, view: CopyView) -> Page:
 
 def _copy_page(target: Path, view: CopyView) -> str:
     """The page of a sealed copy, or of what a tier may see of it; verified first."""
-    from statediff.evidence.keys import load_trust
-    from statediff.evidence.seal import at_tier, load, opened, redact
-    from statediff.evidence.verify import Rejected, verify
     from statediff.reports.html import copy_html, sealed_html
 
     if view.trust is None:
         raise UsageError(f"{target}: a sealed copy; say with --trust FILE whose keys count")
     keys = load_trust(view.trust)
-    try:
+    with verifying(target):
         sealed = load(target)
         verified = verify(sealed.files, keys)
         if view.tier is not None:
             sealed = redact(sealed, verified, at_tier(view.tier.value))
             verified = verify(sealed.files, keys)
-    except Rejected as error:
-        raise BundleError(f"{target}: INVALID: {error}") from error
     if verified.status != "VALID":
         return copy_html(sealed, verified, str(target))
     return sealed_html(opened(verified), sealed, verified, str(target))
-
-
-def tell_no_page(error: Exception) -> None:
-    """Standard error says why there is no page."""
-    progress().print(f"no report: {said(error, 2000)}", soft_wrap=True)
 
 
 def _document(made: Page) -> dict[str, Any]:

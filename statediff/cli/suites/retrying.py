@@ -5,49 +5,47 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
-
-from statediff.cli.options import JsonFlag, MaxCostOption, RunArgument, RunPlaces, Scheduling
+from statediff.cli.options import JsonFlag, MaxCostOption, RunArgument, RunPlaces, Scheduling, opt
 from statediff.cli.suites.running import (
     carried_out,
-    fits,
     how_of,
     pinned,
     show_servers,
     tell_failed,
 )
+from statediff.contract.file import load_contract
 from statediff.errors import UsageError
-from statediff.suite.records import Ended
+from statediff.kernel import KERNEL
+from statediff.model.values import printable
+from statediff.suite.campaign import POOL
+from statediff.suite.records import Ended, Trial
 from statediff.workspace import agents
-
-if TYPE_CHECKING:
-    from statediff.suite.records import Trial
-    from statediff.workspace.campaigns import Entry
+from statediff.workspace.campaigns import (
+    WITHOUT_VERDICT,
+    Entry,
+    campaign,
+    cases_in,
+    lock_run,
+    require_runnable,
+)
+from statediff.workspace.cases import Chosen
+from statediff.workspace.runfolders import is_run, run_facts
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryChoice:
     """The choice of trials of a run that are made again."""
 
-    trial: Annotated[
-        list[str] | None, typer.Option("--trial", metavar="NAME", help="These trials.")
-    ] = None
-    ended: Annotated[list[Ended] | None, typer.Option("--ended", help="Those that ended so.")] = (
-        None
-    )
-    contract: Annotated[
-        list[str] | None,
-        typer.Option("--contract", metavar="PATTERN", help="Those under contracts named so."),
-    ] = None
+    trial: list[str] | None = opt("NAME", "These trials.")
+    ended: list[Ended] | None = opt("", "Those that ended so.")
+    contract: list[str] | None = opt("PATTERN", "Those under contracts named so.")
 
     def of(self, trials: Sequence[Trial]) -> list[Trial]:
         """The chosen trials; `UsageError` if a named trial is none of the run."""
-        from statediff.model.values import printable
-        from statediff.workspace.campaigns import WITHOUT_VERDICT
-
         strange = set(self.trial or ()) - {trial.name for trial in trials}
         if strange:
             raise UsageError(f"{printable(min(strange))}: the run has no such trial")
@@ -58,8 +56,14 @@ class RetryChoice:
             for trial in trials
             if (self.trial is None or trial.name in self.trial)
             and (ended is None or trial.ended in ended)
-            and (self.contract is None or fits(trial.contract, self.contract))
+            and (
+                self.contract is None
+                or any(fnmatchcase(trial.contract, each) for each in self.contract)
+            )
         ]
+
+    def _names(self, contract: str) -> bool:
+        return any(fnmatchcase(contract, pattern) for pattern in self.contract or ())
 
 
 def retry(
@@ -75,9 +79,6 @@ def retry(
 
     Without a choice, those that have no verdict. With several, those that fit all of them.
     """
-    from statediff.suite.campaign import POOL
-    from statediff.workspace.campaigns import campaign, lock_run, require_runnable
-
     entries, options = _read_run(run)
     how = how_of(scheduling, max_cost, places)
     with ExitStack() as stack:
@@ -95,8 +96,6 @@ def _require_same(run: Path, now: Mapping[str, Mapping[str, Any]]) -> None:
 
     The base of one that does not start is not known; its trials have no verdict.
     """
-    from statediff.workspace.runfolders import run_facts
-
     begun = run_facts(run).get("sandboxes")
     for name, pins in now.items():
         then = begun.get(name) if isinstance(begun, dict) else None
@@ -111,12 +110,6 @@ def _require_same(run: Path, now: Mapping[str, Mapping[str, Any]]) -> None:
 
 def _read_run(run: Path) -> tuple[list[Entry], list[agents.AgentOptions]]:
     """The contracts and agents of a run; `UsageError` where they are not what they were."""
-    from statediff.contract.file import load_contract
-    from statediff.kernel import KERNEL
-    from statediff.workspace.campaigns import cases_in
-    from statediff.workspace.cases import Chosen
-    from statediff.workspace.runfolders import is_run, run_facts
-
     if not is_run(run):
         raise UsageError(f"{run}: expected the folder of a run, with its run.json")
     facts = run_facts(run)

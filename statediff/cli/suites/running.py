@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
-from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from statediff._version import __version__
 from statediff.cli.faults import left_out
 from statediff.cli.options import (
     CaseChoice,
@@ -29,20 +29,55 @@ from statediff.cli.options import (
     RunPlaces,
     Scheduling,
     UserModel,
+    flag,
+    opt,
 )
 from statediff.cli.output import progress
+from statediff.cli.suites.progress import Report
+from statediff.contract.file import load_contract
 from statediff.errors import StatediffError, UsageError
+from statediff.evidence.log import keyed, record_entry, registration
+from statediff.kernel import KERNEL
+from statediff.model.values import printable
+from statediff.packs import EMBEDDED, sandbox_names, sandbox_of
 from statediff.reports.said import said
-from statediff.workspace import agents
+from statediff.suite import store as index
+from statediff.suite.campaign import POOL
+from statediff.suite.pins import pin_code, pin_sandboxes
+from statediff.suite.records import Trial, agent_labels
+from statediff.systems.base.registry import plugins
+from statediff.trial_folder import write_run
+from statediff.workspace import agents, folders, stores
+from statediff.workspace.bundles import begin_copy
+from statediff.workspace.campaigns import (
+    WITHOUT_VERDICT,
+    Campaign,
+    Entry,
+    How,
+    bases_of,
+    campaign,
+    carry_out,
+    cases_in,
+    find_resumable,
+    forget_bases,
+    lock_run,
+    require_runnable,
+    servers_of,
+)
+from statediff.workspace.contracts import contract_paths, require_unchanged
+from statediff.workspace.folders import write_file
+from statediff.workspace.installed import installed
+from statediff.workspace.logs.files import append, load_log, secret_of
+from statediff.workspace.observers import observer_of
+from statediff.workspace.runfolders import facts_of, make_secret
+from statediff.workspace.stores import index_run, open_store
 
 if TYPE_CHECKING:
-    from statediff.suite.records import Trial
     from statediff.suite.store import Store
-    from statediff.workspace.campaigns import Campaign, Entry, How
 
 
 class ScanBy(StrEnum):
-    """What is compared with the state before where nothing tells the state after."""
+    """The reading after a trial, where no feed reports the changes."""
 
     WHOLE = "whole"
     PAGES = "pages"
@@ -50,95 +85,49 @@ class ScanBy(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentChoice:
-    """Which agents are run, each in one of four ways, and what is said of all of them."""
+    """The agents to run, each in one of four ways, and options for all of them."""
 
-    agent_cmd: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--agent-cmd",
-            metavar="CMD",
-            help="The agent: any program, which finds the system NAME at STATEDIFF_NAME_URL; "
-            "CALLED=CMD gives it a name; may be given again for others.",
-        ),
-    ] = None
-    agent_image: Annotated[
-        str | None,
-        typer.Option(
-            "--agent-image",
-            metavar="IMAGE",
-            help="The agent runs in a container of this image, and reaches the systems only.",
-        ),
-    ] = None
-    agent: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--agent",
-            metavar="AGENT",
-            help="The agent: a Python function (MODULE:FUNCTION), or the name of a program in "
-            "the contract's folder; may be given again.",
-        ),
-    ] = None
-    agent_mcp: Annotated[
-        str | None,
-        typer.Option(
-            "--agent-mcp", metavar="CMD", help="The agent: a program that gets only tools, by MCP."
-        ),
-    ] = None
-    mcp_config: Annotated[
-        Path | None,
-        typer.Option(
-            "--mcp-config",
-            metavar="FILE",
-            help="With --agent-mcp: these MCP servers' tools instead of the sandbox's own.",
-        ),
-    ] = None
-    record_http: Annotated[
-        bool,
-        typer.Option(
-            "--record-http",
-            help="With --agent-cmd or --agent: record its requests to systems that speak HTTP.",
-        ),
-    ] = False
-    isolation: Annotated[
-        str | None,
-        typer.Option(
-            "--isolation",
-            metavar="KIND",
-            help="Keep programs from the evaluator by this: namespaces+landlock, namespaces, "
-            "landlock, none [default: the strongest that the machine allows].",
-        ),
-    ] = None
+    agent_cmd: list[str] | None = opt(
+        "CMD",
+        "The agent: any program, which finds the system NAME at STATEDIFF_NAME_URL; "
+        "CALLED=CMD gives it a name; may be given again for others.",
+    )
+    agent_image: str | None = opt(
+        "IMAGE", "The agent runs in a container of this image, and reaches the systems only."
+    )
+    agent: list[str] | None = opt(
+        "AGENT",
+        "The agent: a Python function (MODULE:FUNCTION), or the name of a program in "
+        "the contract's folder; may be given again.",
+    )
+    agent_mcp: str | None = opt("CMD", "The agent: a program that gets only tools, by MCP.")
+    mcp_config: Path | None = opt(
+        "FILE", "With --agent-mcp: these MCP servers' tools instead of the sandbox's own."
+    )
+    record_http: bool = flag(
+        "With --agent-cmd or --agent: record its requests to systems that speak HTTP.",
+        "--record-http",
+    )
+    isolation: str | None = opt(
+        "KIND",
+        "Keep programs from the evaluator by this: namespaces+landlock, namespaces, "
+        "landlock, none [default: the strongest that the machine allows].",
+    )
     network: NetworkOption = None
-    trust_trace: Annotated[
-        bool,
-        typer.Option(
-            "--trust-trace",
-            help="You answer for the agent's own log of its calls: it may clear the agent.",
-        ),
-    ] = False
-    base_url: Annotated[
-        str | None,
-        typer.Option(
-            "--base-url",
-            metavar="URL",
-            help="The agent: a model at this OpenAI-compatible endpoint, with the sandbox's tools.",
-        ),
-    ] = None
-    model: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--model", metavar="NAME", help="With --base-url: which model; may be given again."
-        ),
-    ] = None
+    trust_trace: bool = flag(
+        "You answer for the agent's own log of its calls: it may clear the agent."
+    )
+    base_url: str | None = opt(
+        "URL", "The agent: a model at this OpenAI-compatible endpoint, with the sandbox's tools."
+    )
+    model: list[str] | None = opt("NAME", "With --base-url: which model; may be given again.")
     costs: ModelCosts
     max_turns: MaxTurnsOption = None
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Ask the endpoint to stream its answers.")
-    ] = False
+    stream: bool = flag("Ask the endpoint to stream its answers.")
     user: UserModel
 
     def each(self, timeout: float | None) -> list[agents.AgentOptions]:
-        """What is said of each agent; `UsageError` where it is said in two ways."""
+        """The options of each agent; `UsageError` where two ways to run it are given."""
         options = agents.AgentOptions(
             mcp=self.agent_mcp,
             mcp_config=self.mcp_config,
@@ -160,50 +149,32 @@ class AgentChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class TrialChoice:
-    """Which trials are made: how many of which contracts, and by which seeds."""
+    """The trials to make: how many of which contracts, and by which seeds."""
 
     cases: CaseChoice
-    trials: Annotated[
-        int,
-        typer.Option(
-            "-k", "--trials", min=1, max=10_000, help="Trials of each contract with each agent."
-        ),
-    ] = 1
-    seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", min=0, max=2**53 - 1, help="Of the first trials; the next have the next ones."
-        ),
-    ] = 1
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="PATTERN", help="Of the contracts, those named so: shop/*."),
-    ] = None
-    skip: Annotated[
-        list[str] | None,
-        typer.Option("--skip", metavar="PATTERN", help="Of the contracts, none that is named so."),
-    ] = None
+    trials: int = opt(
+        "",
+        "Trials of each contract with each agent.",
+        "-k",
+        "--trials",
+        default=1,
+        min=1,
+        max=10_000,
+    )
+    seed: int = opt(
+        "", "Of the first trials; the next have the next ones.", default=1, min=0, max=2**53 - 1
+    )
     installed_only: InstalledOnly = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trying:
-    """Where a trial is made, and for how long at most."""
+    """The place of a trial, and its time limit."""
 
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Go on with the newest run of the same command, if there is one."
-        ),
-    ] = False
-    timeout: Annotated[
-        float | None,
-        typer.Option("--timeout", metavar="SECONDS", help="For each trial [default: 600]."),
-    ] = None
+    resume: bool = flag("Go on with the newest run of the same command, if there is one.")
+    timeout: float | None = opt("SECONDS", "For each trial [default: 600].")
     sandbox: ContractsVariantOption = "embedded"
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="The run's folder is made in it.")
-    ] = Path("runs")
+    out: Path = opt("DIR", "The run's folder is made in it.", default=Path("runs"))
     rebase: RebaseOption = False
 
 
@@ -211,40 +182,25 @@ class Trying:
 class JudgingOptions:
     """By which contracts, and over which evidence, trials are judged."""
 
-    allow_unreviewed: Annotated[
-        bool, typer.Option("--allow-unreviewed", help="Judge by drafts (`reviewed: false`) too.")
-    ] = False
-    authoritative: Annotated[
-        bool,
-        typer.Option("--authoritative", help="Scan every source after every trial, feed or not."),
-    ] = False
-    sample_scans: Annotated[
-        float,
-        typer.Option(
-            "--sample-scans",
-            metavar="RATE",
-            min=0.0,
-            max=1.0,
-            help="How many of the trials that a feed tells of are scanned too, to compare.",
-        ),
-    ] = 0.05
-    scan: Annotated[
-        ScanBy,
-        typer.Option(
-            "--scan",
-            help="`pages`: pages are compared on every trial, where a system has them to compare.",
-        ),
-    ] = ScanBy.WHOLE
+    allow_unreviewed: bool = flag("Judge by drafts (`reviewed: false`) too.")
+    authoritative: bool = flag("Scan every source after every trial, feed or not.")
+    sample_scans: float = opt(
+        "RATE",
+        "How many of the trials that a feed tells of are scanned too, to compare.",
+        default=0.05,
+        min=0.0,
+        max=1.0,
+    )
+    scan: ScanBy = opt(
+        "",
+        "`pages`: pages are compared on every trial, where a system has them to compare.",
+        default=ScanBy.WHOLE,
+    )
     log: RootsLogOption = None
     observer: ObserverOption = None
-    vault: Annotated[
-        Path | None,
-        typer.Option(
-            "--vault",
-            metavar="DIR",
-            help="Where the keys go of what `retain` limits. [default: .statediff/vault]",
-        ),
-    ] = None
+    vault: Path | None = opt(
+        "DIR", "Where the keys go of what `retain` limits. [default: .statediff/vault]"
+    )
 
 
 def run(
@@ -261,16 +217,6 @@ def run(
 
     Of several contracts, those whose systems are not installed are left out; it then ends with 4.
     """
-    from statediff.suite.campaign import POOL
-    from statediff.workspace import folders
-    from statediff.workspace.campaigns import (
-        campaign,
-        find_resumable,
-        forget_bases,
-        lock_run,
-        require_runnable,
-    )
-
     options = choice.each(trying.timeout)
     entries, absent = _entries(contracts, which, judging.allow_unreviewed, trying.sandbox)
     is_left = left_out(absent, forgiven=which.installed_only)
@@ -302,13 +248,6 @@ def run(
 
 def _register(made: Campaign, log: Path) -> None:
     """The log says which trials the run will make; of one that is resumed it does already."""
-    from datetime import UTC, datetime
-    from functools import partial
-
-    from statediff.evidence.log import keyed, record_entry, registration
-    from statediff.workspace.logs.files import append, load_log, secret_of
-    from statediff.workspace.runfolders import facts_of
-
     facts = facts_of(made.folder)
     contracts = [f"{trial.contract}@{trial.version}" for trial in made.planned.values()]
     plan = registration(made.folder.name, facts, tuple(made.planned), contracts)
@@ -322,8 +261,6 @@ def _register(made: Campaign, log: Path) -> None:
 
 def how_of(scheduling: Scheduling, max_cost: str | None, places: RunPlaces) -> How:
     """How the trials are made, as the options say."""
-    from statediff.workspace.campaigns import How
-
     return How(**vars(scheduling), max_cost=max_cost, **vars(places))
 
 
@@ -334,11 +271,7 @@ def _settings(
     trying: Trying,
     judging: JudgingOptions,
 ) -> dict[str, Any]:
-    """What `run.json` records of the command; a default that came later is left out."""
-    from statediff.suite.records import agent_labels
-    from statediff.workspace import stores
-    from statediff.workspace.observers import observer_of
-
+    """The record of the command in `run.json`; a default that came later is left out."""
     _require_text([*(str(e.path.absolute()) for e in entries), *(o.command or "" for o in options)])
     names = _names(options, entries)
     settings: dict[str, Any] = {
@@ -370,11 +303,6 @@ def carried_out(
     made: Campaign, how: How, as_json: bool, chosen: Callable[[Sequence[Trial]], list[Trial]] | None
 ) -> int:
     """The run's trials are made, those that are chosen or have no verdict; its exit code."""
-    from statediff.cli.suites.progress import Report
-    from statediff.workspace.bundles import begin_copy
-    from statediff.workspace.campaigns import WITHOUT_VERDICT, carry_out
-    from statediff.workspace.stores import index_run
-
     with _store_of(how) as store:
         run = index_run(store, made.folder)
         trials = [t for t in store.trials(run.id) if t.name in made.planned]
@@ -395,9 +323,6 @@ def carried_out(
 @contextmanager
 def _store_of(how: How) -> Iterator[Store]:
     """The store that was named; the default one, or one for this command if that cannot be used."""
-    from statediff.suite import store as index
-    from statediff.workspace.stores import open_store
-
     with ExitStack() as stack:
         try:
             store = stack.enter_context(open_store(how.store))
@@ -414,22 +339,9 @@ def _entries(
 ) -> tuple[list[Entry], Mapping[str, str]]:
     """The contracts to run, and what is not installed of those that were named.
 
-    `UsageError` names those that are drafts, or says there are none.
+    `UsageError` names those that are drafts.
     """
-    from statediff.contract.file import load_contract
-    from statediff.workspace.campaigns import Entry, cases_in
-    from statediff.workspace.contracts import contract_paths, require_unchanged
-    from statediff.workspace.installed import installed
-
-    every = [Entry(path, load_contract(path)) for path in contract_paths(named)]
-    found = [
-        entry
-        for entry in every
-        if (not which.only or fits(entry.file.content.contract, which.only))
-        and not fits(entry.file.content.contract, which.skip or ())
-    ]
-    if not found:
-        raise UsageError(f"of {len(every)} contracts, --only and --skip leave none")
+    found = [Entry(path, load_contract(path)) for path in contract_paths(named)]
     drafts = [e.file.content.contract for e in found if not e.file.content.reviewed]
     if drafts and not allow_unreviewed:
         raise UsageError(
@@ -445,13 +357,8 @@ def _entries(
     return entries, absent
 
 
-def fits(contract: str, patterns: Sequence[str]) -> bool:
-    """Whether the contract's name is as one of the patterns says."""
-    return any(fnmatchcase(contract, pattern) for pattern in patterns)
-
-
 def _names(options: Sequence[agents.AgentOptions], entries: Sequence[Entry]) -> list[str]:
-    """What the agents are called; each of them can be had for every contract, else `UsageError`."""
+    """The names of the agents; `UsageError` where one cannot be had for every contract."""
     made = [[each.agent(entry.path) for entry in entries] for each in options]
     names = [of_each[0].name for of_each in made]
     if len(set(names)) < len(names):
@@ -467,8 +374,6 @@ def tell_failed(failed: Mapping[str, str]) -> None:
 
 def _require_text(written: Sequence[str]) -> None:
     """Raise `UsageError` where `run.json` cannot hold the text."""
-    from statediff.model.values import printable
-
     for text in written:
         try:
             text.encode()
@@ -480,8 +385,6 @@ def _require_text(written: Sequence[str]) -> None:
 
 def _tell_shadowed(entries: Sequence[Entry]) -> None:
     """A sandbox of the project's that has the name of a shipped one is named with its file."""
-    from statediff.packs import sandbox_names, sandbox_of
-
     shipped = sandbox_names()
     for name, found in sorted({(e.file.content.sandbox, sandbox_of(e.file)) for e in entries}):
         if name in shipped and found != name:
@@ -491,11 +394,7 @@ def _tell_shadowed(entries: Sequence[Entry]) -> None:
 
 
 def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
-    """What `run.json` is to say, and the patch of the repository that one works in."""
-    from statediff._version import __version__
-    from statediff.kernel import KERNEL
-    from statediff.suite.pins import pin_code
-
+    """The facts for `run.json`, and the patch of the repository that one works in."""
     code, patch = pin_code(Path.cwd())
     return {
         "contracts": {entry.name: entry.digest for entry in entries},
@@ -509,20 +408,12 @@ def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str
 
 def pinned(entries: Sequence[Entry], variant: str) -> dict[str, dict[str, Any]]:
     """The pins of the contracts' sandboxes, and of the bases that are there."""
-    from statediff.packs import sandbox_of
-    from statediff.suite.pins import pin_sandboxes
-    from statediff.workspace.campaigns import bases_of
-
     names = [sandbox_of(entry.file) or "" for entry in entries]
     return pin_sandboxes(names, variant, bases_of(entries, variant))
 
 
 def _begun(folder: Path, facts: dict[str, Any], patch: bytes) -> Path:
     """The folder, which says what is to be done in it."""
-    from statediff.trial_folder import write_run
-    from statediff.workspace.folders import write_file
-    from statediff.workspace.runfolders import make_secret
-
     pins = {"code": facts["code"], "sandboxes": facts["sandboxes"]}
     write_run(folder, folder.name, facts["contracts"], facts["settings"], pins)
     if patch:
@@ -534,12 +425,8 @@ def _begun(folder: Path, facts: dict[str, Any], patch: bytes) -> Path:
 
 def _images(variant: str, agent_image: str | None) -> dict[str, str]:
     """The exact images that the run's servers, and its agent, are in."""
-    from statediff.packs import EMBEDDED
-
     if variant == EMBEDDED and agent_image is None:
         return {}
-    from statediff.systems.base.registry import plugins
-
     found: dict[str, str] = {}
     for plugin in plugins().values():
         if plugin.images is not None:
@@ -549,9 +436,7 @@ def _images(variant: str, agent_image: str | None) -> dict[str, str]:
 
 
 def show_servers(entries: Sequence[Entry], variant: str) -> dict[str, str]:
-    """What the servers of the sandboxes are and run in; said, too."""
-    from statediff.workspace.campaigns import servers_of
-
+    """Print and return what the servers of the sandboxes are and run in."""
     found = servers_of(entries, variant)
     for source, what in found.items():
         progress().print(f"{source}: {what}", soft_wrap=True)

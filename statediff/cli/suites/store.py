@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
+from statediff.capture.store import check_store as look
+from statediff.capture.store import collect
 from statediff.cli.faults import FAULT
-from statediff.cli.options import JsonFlag, RunArgument, StoreOption
+from statediff.cli.options import JsonFlag, RunArgument, StoreOption, argument, option
 from statediff.cli.output import emit, print_result, results, shown
 from statediff.errors import UsageError
+from statediff.suite.artifacts import CopyCounts, CopyPlace, check_url
+from statediff.suite.file_stamps import look_ahead
+from statediff.workspace.runfolders import is_run
 from statediff.workspace.stores import find_run, index_run, open_store
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from statediff.suite.artifacts import CopyCounts
 
 CHECK: Final = "statediff/store-check/1"
 COLLECTION: Final = "statediff/store-gc/1"
@@ -26,25 +29,21 @@ COPY: Final = "statediff/copy/1"
 _WIDEST: Final = 500
 
 PooledFlag = Annotated[
-    bool,
-    typer.Option("--pooled", help="Also what is pooled over domains; it is no score of any."),
+    bool, option("", "Also what is pooled over domains; it is no score of any.", "--pooled")
 ]
 
 
 def runs(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="The folder that holds the runs' folders.")
-    ] = Path("runs"),
+    folder: Annotated[Path, argument("[DIR]", "The folder that holds the runs' folders.")] = Path(
+        "runs"
+    ),
     every: Annotated[
-        bool, typer.Option("--all", help="All runs that the store knows, not only those in DIR.")
+        bool, option("", "All runs that the store knows, not only those in DIR.", "--all")
     ] = False,
     store: StoreOption = None,
     as_json: JsonFlag = False,
 ) -> None:
     """List runs: how many trials were scheduled, and how they ended."""
-    from statediff.suite.file_stamps import look_ahead
-    from statediff.workspace.runfolders import is_run
-
     if not folder.is_dir() and not every:
         raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
     there = sorted(filter(is_run, folder.iterdir())) if folder.is_dir() else []
@@ -60,12 +59,10 @@ def runs(
 
 
 def stats(
-    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs.")],
+    folders: Annotated[list[Path], argument("RUN...", "Folders of runs.")],
     ks: Annotated[
         list[int] | None,
-        typer.Option(
-            "-k", min=1, max=10_000, help="For pass@k and pass^k; may be repeated [default: 1]."
-        ),
+        option("", "For pass@k and pass^k; may be repeated [default: 1].", "-k", min=1, max=10_000),
     ] = None,
     store: StoreOption = None,
     pooled: PooledFlag = False,
@@ -75,8 +72,6 @@ def stats(
 
     Ends with 0 whatever the verdicts are: the exit code of `run` is the verdicts'.
     """
-    from statediff.suite.file_stamps import look_ahead
-
     with look_ahead(folders) as ahead, open_store(store) as index:
         from statediff.reports.suites import stats_document, stats_tables
         from statediff.suite.figures import figures
@@ -102,15 +97,11 @@ def print_tables(*told: Table | str) -> None:
 
 # ---------------------------------------------------------------- store
 
-FolderArgument = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="A chunk store: the folder `chunks` of a run.")
-]
+FolderArgument = Annotated[Path, argument("FOLDER", "A chunk store: the folder `chunks` of a run.")]
 
 
 def check(folder: FolderArgument, as_json: JsonFlag = False) -> int:
     """Read every chunk and compare it with its name; 4 if one is damaged."""
-    from statediff.capture.store import check_store as look
-
     found = look(folder)
     lines = [*found.damaged, f"{found.chunks:,} chunks, {found.bytes:,} bytes"]
     lines[-1] += f"; {len(found.damaged)} damaged" if found.damaged else "; all are sound"
@@ -136,16 +127,11 @@ def check(folder: FolderArgument, as_json: JsonFlag = False) -> int:
 def gc(
     folder: FolderArgument,
     unused_hours: Annotated[
-        float,
-        typer.Option("--unused-hours", min=0, help="Keep what a run put in so many last hours."),
+        float, option("", "Keep what a run put in so many last hours.", "--unused-hours", min=0)
     ] = 24.0,
     as_json: JsonFlag = False,
 ) -> None:
     """Remove the chunks that no run has put lately; what a running one relies on stays."""
-    import time
-
-    from statediff.capture.store import collect
-
     found = collect(folder, time.time_ns() - int(unused_hours * 3600e9))
     text = f"{found.removed:,} files removed, {found.removed_bytes:,} bytes; {found.kept:,} kept"
     text += "; the store is in use" if found.is_in_use else ""
@@ -160,10 +146,7 @@ def gc(
 
 
 UrlArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="URL", help="s3://bucket/runs, file:///srv/runs, or what else fsspec reaches."
-    ),
+    str, argument("URL", "s3://bucket/runs, file:///srv/runs, or what else fsspec reaches.")
 ]
 
 
@@ -174,8 +157,6 @@ def push(
     as_json: JsonFlag = False,
 ) -> None:
     """Copy a run's folder below a URL: what is not there yet, and whole."""
-    from statediff.suite.artifacts import CopyPlace
-
     place = CopyPlace(url)
     with open_store(store) as index:
         known, folder = index_run(index, run), run.resolve()
@@ -185,16 +166,11 @@ def push(
 
 
 def fetch(
-    url: Annotated[str, typer.Argument(metavar="URL", help="Of the run's copy.")],
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="DIR", help="Where the run's folder goes, a new one."),
-    ],
+    url: Annotated[str, argument("URL", "Of the run's copy.")],
+    folder: Annotated[Path, argument("DIR", "Where the run's folder goes, a new one.")],
     as_json: JsonFlag = False,
 ) -> None:
     """Bring the copy of a run back; `replay` and `store check` say whether it is what it says."""
-    from statediff.suite.artifacts import CopyPlace, check_url
-
     place, _, name = check_url(url).rpartition("/")
     found = CopyPlace(place).fetch(name, folder)
     _print_copy("folder", shown(folder), found, as_json=as_json)

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import platform
+import re
+import shutil
+import socket
+import sqlite3
+import sys
+import tempfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
+
+from rich.text import Text
 
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag
 from statediff.cli.output import emit, results
 from statediff.errors import UsageError
+from statediff.packs import contract_folders, sandbox_names, sandbox_pack
 from statediff.reports.said import said
+from statediff.reports.tables import grid
 from statediff.systems.base.plugin import Check
+from statediff.systems.base.registry import plugins
+from statediff.workspace.installed import missing_servers
 
 DOCTOR: Final = "statediff/doctor/1"
 FREE_BYTES: Final = 200 * 1024 * 1024
@@ -53,10 +67,6 @@ def doctor(as_json: JsonFlag = False) -> int:
 
 
 def _print(checks: list[Check]) -> None:
-    from rich.text import Text
-
-    from statediff.reports.tables import grid
-
     table = grid(3)
     # The page looks the same whatever is missing.
     table.columns[0].min_width = len("without")
@@ -72,15 +82,12 @@ def _print(checks: list[Check]) -> None:
 
 
 def _python() -> Iterator[Check]:
-    import platform
-    import sys
-
     todo = "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer"
     yield Check("python", platform.python_version(), todo)
 
 
 def _packages() -> Iterator[Check]:
-    """What is declared, for the core and for each extra that a user may want."""
+    """The declared requirements of the core and of each extra that a user may want."""
     found, missing = _packages_of(None)
     if missing:
         yield Check("packages", f"without {', '.join(missing)}", "pip install statediff")
@@ -98,19 +105,16 @@ def _packages() -> Iterator[Check]:
 
 def _packages_of(extra: str | None, of: str = "statediff") -> tuple[list[str], list[str]]:
     """The packages that the extra adds, with those of ours that it asks for: here, and missing."""
-    import re
-    from importlib.metadata import PackageNotFoundError, requires, version
-
     found, missing = list[str](), list[str]()
-    for line in requires(of) or ():
+    for line in metadata.requires(of) or ():
         wanted, _, marker = line.partition(";")
         asked = re.search(r"extra == ['\"]([\w.-]+)", marker)
         if (asked and asked[1]) != extra:
             continue
         name, *extras = re.findall(r"[\w.-]+", wanted.partition("]")[0])
         try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
             missing.append(name)
             continue
         for each in extras if name.startswith("statediff-") and "[" in wanted else ():
@@ -120,16 +124,11 @@ def _packages_of(extra: str | None, of: str = "statediff") -> tuple[list[str], l
 
 
 def _sqlite() -> Iterator[Check]:
-    import sqlite3
-
     todo = "" if sqlite3.sqlite_version_info >= SQLITE else "use a Python with SQLite 3.37 or newer"
     yield Check("sqlite", sqlite3.sqlite_version, todo)
 
 
 def _disk() -> Iterator[Check]:
-    import shutil
-    import tempfile
-
     for name, folder in (("current folder", Path.cwd()), ("temporary folder", _temporary())):
         if folder is None:
             yield Check(name, "none is writable", "set TMPDIR to a folder that is")
@@ -146,8 +145,6 @@ def _disk() -> Iterator[Check]:
 
 
 def _temporary() -> Path | None:
-    import tempfile
-
     try:
         return Path(tempfile.gettempdir())
     except FileNotFoundError:
@@ -155,8 +152,6 @@ def _temporary() -> Path | None:
 
 
 def _loopback() -> Iterator[Check]:
-    import socket
-
     try:
         with socket.create_server(("127.0.0.1", 0)):
             yield Check("loopback", "127.0.0.1 can be listened on")
@@ -165,9 +160,6 @@ def _loopback() -> Iterator[Check]:
 
 
 def _packs() -> Iterator[Check]:
-    from statediff.packs import contract_folders, sandbox_names, sandbox_pack
-    from statediff.workspace.installed import missing_servers
-
     try:
         names = sandbox_names()
         for name in names:
@@ -183,8 +175,6 @@ def _packs() -> Iterator[Check]:
 
 
 def _systems() -> Iterator[Check]:
-    from statediff.systems.base.registry import plugins
-
     for plugin in plugins().values():
         yield from () if plugin.checks is None else plugin.checks()
 

@@ -21,19 +21,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
-import typer
+from rich.text import Text
 
+from statediff.atomic import write_atomically
 from statediff.cli.faults import FAULT
-from statediff.cli.options import JsonFlag, RebaseOption, SandboxArgument, VariantOption
+from statediff.cli.options import (
+    JsonFlag,
+    RebaseOption,
+    SandboxArgument,
+    VariantOption,
+    argument,
+    opt,
+    option,
+)
 from statediff.cli.output import emit, print_result, progress, results
 from statediff.errors import SandboxError, StatediffError, UsageError
+from statediff.packs import SandboxPack, find_sandbox, sandbox_pack
 from statediff.reports.said import said
-
-if TYPE_CHECKING:
-    from statediff.packs import SandboxPack
-    from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.systems.base.known_bases import forget_bases
+from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.systems.base.tool import url_variable
+from statediff.workspace.folders import shown
+from statediff.workspace.trials import clock
 
 ROOT: Final = Path(".statediff") / "sandboxes"
 UP: Final = "up.json"
@@ -49,20 +60,16 @@ def up(
     name: SandboxArgument,
     variant: VariantOption = "embedded",
     detach: Annotated[
-        bool, typer.Option("--detach", help="Stay in the background, until `sandbox down`.")
+        bool, option("", "Stay in the background, until `sandbox down`.", "--detach")
     ] = False,
     seconds: Annotated[
-        float | None,
-        typer.Option("--seconds", metavar="N", help="Stop after N seconds [default: at Ctrl-C]."),
+        float | None, option("N", "Stop after N seconds [default: at Ctrl-C].", "--seconds")
     ] = None,
     rebase: RebaseOption = False,
-    fork: Annotated[str | None, typer.Option("--fork", hidden=True)] = None,
+    fork: Annotated[str | None, option("", "", "--fork", hidden=True)] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Start a sandbox, say how an agent reaches it, and keep it until Ctrl-C or `sandbox down`."""
-    from statediff.packs import find_sandbox, sandbox_pack
-    from statediff.systems.base.known_bases import forget_bases
-
     found = find_sandbox(name)
     pack = sandbox_pack(found, variant)
     pack = pack if fork is None else replace(pack, name=fork)
@@ -92,12 +99,10 @@ def verify(name: SandboxArgument, as_json: JsonFlag = False) -> int:
 
 def fork(
     name: SandboxArgument,
-    other: Annotated[str, typer.Argument(metavar="NEW", help="What the second one is called.")],
+    other: Annotated[str, argument("NEW", "The name of the second one.")],
     as_json: JsonFlag = False,
 ) -> int:
     """Start a second sandbox from what a running one is now, its base from then on."""
-    from statediff.packs import sandbox_pack
-
     if not _NAME.fullmatch(other):
         raise UsageError(f"{said(other)}: expected a name of letters, digits, `_` and `-`")
     _require_down(other)
@@ -129,13 +134,9 @@ def down(name: SandboxArgument, as_json: JsonFlag = False) -> int:
 class OwnCommands:
     """The commands of a system that is somebody's own."""
 
-    up: Annotated[
-        str | None, typer.Option("--up", metavar="CMD", help="What starts it, from sandboxes/NAME.")
-    ] = None
-    reset: Annotated[
-        str | None, typer.Option("--reset", metavar="CMD", help="What puts it back.")
-    ] = None
-    down: Annotated[str | None, typer.Option("--down", metavar="CMD", help="What ends it.")] = None
+    up: str | None = opt("CMD", "What starts it, from sandboxes/NAME.")
+    reset: str | None = opt("CMD", "What puts it back.")
+    down: str | None = opt("CMD", "What ends it.")
 
     def given(self) -> dict[str, str]:
         """Those that are given; `UsageError` where there is no `--reset` among them."""
@@ -146,12 +147,12 @@ class OwnCommands:
 
 
 def init(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the sandbox, e.g. `app`.")],
+    name: Annotated[str, argument("NAME", "Of the sandbox, e.g. `app`.")],
     states: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[NAME=]STATE...",
-            help="Files, folders, dumps, repositories, URLs [default: what is in this folder].",
+        argument(
+            "[NAME=]STATE...",
+            "Files, folders, dumps, repositories, URLs [default: what is in this folder].",
         ),
     ] = None,
     *,
@@ -160,7 +161,6 @@ def init(
 ) -> int:
     """Write a sandbox of your own into `sandboxes/NAME`, from states or from what is here."""
     from statediff.workspace import sandboxes
-    from statediff.workspace.folders import shown
 
     given = commands.given()
     if not _NAME.fullmatch(name):
@@ -182,7 +182,6 @@ def pin(
     name: SandboxArgument, variant: VariantOption = "embedded", as_json: JsonFlag = False
 ) -> int:
     """Write down what the base of an external sandbox is, so that a later run finds another."""
-    from statediff.packs import find_sandbox, sandbox_pack
     from statediff.workspace.sandboxes import pin_base
 
     pack = sandbox_pack(find_sandbox(name), variant)
@@ -217,9 +216,6 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
 
 def _stay_up(pack: SandboxPack, home: Path, seconds: float | None, *, as_json: bool) -> None:
     """The sandbox is up, and answers, until it is asked to end or time is over."""
-    from statediff.systems.base.sandbox import EmbeddedSandbox
-    from statediff.systems.base.tool import url_variable
-
     try:
         kept = _kept_for(pack.name)
         with EmbeddedSandbox(pack, home / "work", kept if kept.is_dir() else None) as sandbox:
@@ -293,8 +289,6 @@ def _serve(sandbox: EmbeddedSandbox, requests: Path, seconds: float | None) -> N
 
 
 def _answer(sandbox: EmbeddedSandbox, wish: str) -> dict[str, Any]:
-    from statediff.workspace.trials import clock
-
     verb, _, other = wish.partition(" ")
     try:
         if verb == "fork" and _NAME.fullmatch(other):
@@ -323,9 +317,7 @@ def _await_reader(reply: Path) -> None:
 
 
 def _running(name: str) -> str:
-    """What a sandbox that is up is called, by that name or by its own file."""
-    from statediff.packs import find_sandbox, sandbox_pack
-
+    """The name of a sandbox that is up, found by its name or by its own file."""
     found = name
     if not _NAME.fullmatch(name) or not _is_up(_home(name)):
         found = sandbox_pack(find_sandbox(name)).name
@@ -335,9 +327,7 @@ def _running(name: str) -> str:
 
 
 def _ask(name: str, wish: str, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
-    """What the process of `up` answers; `UsageError` if there is none, `SandboxError` if silent."""
-    from statediff.atomic import write_atomically
-
+    """The answer of `up`'s process; `UsageError` if there is none, `SandboxError` if silent."""
     name = _running(name)
     home = _home(name)
     stem = home / "requests" / f"{time.time_ns()}-{os.getpid()}"
@@ -359,8 +349,6 @@ def _ask(name: str, wish: str, seconds: float = ANSWER_SECONDS) -> dict[str, Any
 
 
 def _report(receipt: dict[str, Any], as_json: bool) -> int:
-    from rich.text import Text
-
     if as_json:
         emit(receipt)
     elif receipt["ok"]:
@@ -383,7 +371,7 @@ def _home(name: str) -> Path:
 
 
 def _kept_for(name: str) -> Path:
-    """Where a fork finds what it begins with."""
+    """The folder of the states that a fork begins with."""
     return _home(f".{name}")
 
 
@@ -440,6 +428,4 @@ def _make(folder: Path) -> None:
 
 
 def _write(path: Path, document: Any) -> None:
-    from statediff.atomic import write_atomically
-
     write_atomically(path, json.dumps(document).encode())

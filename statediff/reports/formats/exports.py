@@ -46,17 +46,17 @@ class Exported:
 
     @property
     def judge(self) -> Judge:
-        """What decided the verdict."""
+        """The contract and kernel that decided the verdict."""
         return Judge(self.contract, self.version, self.kernel)
 
     @property
     def loose(self) -> tuple[Told, ...]:
-        """What does not hold."""
+        """The entries that do not hold."""
         return tuple(entry for entry in self.told if entry.truth != "HOLDS")
 
 
 def exported(bundle: Bundle, trial: str, where: str = "the bundle") -> Exported:
-    """What the bundle of a trial says; `BundleError` if it contradicts itself."""
+    """The trial by its bundle; `BundleError` if that contradicts itself."""
     with reading(where):
         record = Record(bundle)
         judged = record.judgement

@@ -19,7 +19,7 @@ from statediff.model.values import printable
 
 
 class Takes(Enum):
-    """What a format is given of a run, in the order of its trials."""
+    """The input of a format, in the order of the run's trials."""
 
     TRIALS = "trials"
     """An `Exported` for each trial that has a folder, also one without a verdict."""

@@ -10,7 +10,7 @@ from statediff.reports.formats.format import ReportFormat, Takes
 
 
 def workflow(trials: Sequence[Exported], not_run: int = 0) -> str:
-    """What does not hold as commands of a GitHub workflow, each at its line of the contract.
+    """Commands of a GitHub workflow for what does not hold, each at its line of the contract.
 
     A violation and a trial without a verdict are errors; what cannot be decided is a warning, and
     the exit code of `run` says that it is no pass.

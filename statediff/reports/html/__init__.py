@@ -7,7 +7,6 @@ Useful without JavaScript, closed to the network, and safe to open whatever the 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statediff.evidence.package import Bundle
@@ -28,7 +27,7 @@ __all__ = [
 
 def trial_html(bundle: Bundle, where: str = "the bundle", beside: Beside = NOTHING) -> str:
     """The page of one trial; `BundleError` (naming `where`) if the bundle contradicts itself."""
-    return render("trial.html", replace(trial_view(bundle, where), beside=beside))
+    return render("trial.html", trial_view(bundle, where, beside=beside))
 
 
 def sealed_html(
@@ -37,8 +36,7 @@ def sealed_html(
     """The page of a trial with the sealed copy it was made from, which the page can verify."""
     from statediff.reports.html.sealed import SEALED, seal_of  # noqa: PLC0415 - few pages need it
 
-    view = replace(trial_view(bundle, where), seal=seal_of(sealed, verified))
-    return render("trial.html", view, SEALED)
+    return render("trial.html", trial_view(bundle, where, seal=seal_of(sealed, verified)), SEALED)
 
 
 def copy_html(sealed: Sealed, verified: Verified, where: str = "the copy") -> str:

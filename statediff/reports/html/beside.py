@@ -1,4 +1,4 @@
-"""What a trial's page shows that its bundle does not hold: its agent's process, and its neighbors.
+"""Parts of a trial's page that are not in its bundle: its agent's process, and its neighbors.
 
 The neighbors of a trial are known once its run is over, so `relink` writes them into a page again.
 """

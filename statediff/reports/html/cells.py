@@ -47,11 +47,11 @@ class Cell:
     note: str = ""
     """The size of what was cut, or why there is no value."""
     parts: tuple[str, str, str] | None = None
-    """Of a value that differs inside: what begins alike, what differs, what ends alike."""
+    """The parts of a value that differs inside: alike, different, alike."""
     tree: tuple[Line, ...] = ()
     """An object or a list of some size, level by level."""
     is_pair: bool = False
-    """Whether the tree shows where it differs from another."""
+    """True if the tree shows where it differs from another."""
 
 
 def cut(text: object, limit: int = TEXT) -> str:
@@ -100,7 +100,7 @@ def both_cells(before: Observed, after: Observed, limit: int = VALUE) -> tuple[C
 
 
 def _marked(one: Cell, two: Cell) -> tuple[Cell, Cell]:
-    """What differs inside two texts that are alike otherwise; others stay whole."""
+    """The two cells with their difference marked, where the texts are alike otherwise."""
     shorter = min(len(one.text), len(two.text))
     begin = common_beginning(one.text, two.text)
     end = common_beginning(one.text[begin:][::-1], two.text[begin:][::-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,6 +15,8 @@ from statediff.reports.html.words import Sign
 from statediff.reports.plain import side_of
 
 Json = Any
+View = dict[str, Any]
+"""The content for a template, by name."""
 RuleOf = Callable[[str, str], str]
 """(type, field) → the canonicalization rules on it, in words."""
 
@@ -35,7 +36,7 @@ STANDINGS: Final = (
     Sign("allowed", "○", "allowed", "permitted, not required"),
     Sign("open", "–", "left open", "the contract's frame is open"),
 )
-"""What the contract makes of a change, worst first."""
+"""The standings of a change under the contract, worst first."""
 
 _PLAIN: Final = re.compile(r"[a-z0-9-]{1,200}")
 _BY_STYLE: Final = {sign.style: sign for sign in STANDINGS}
@@ -62,55 +63,11 @@ def rank(sign: Sign) -> int:
     return _RANK[sign.style]
 
 
-@dataclass(frozen=True)
-class Captured:
-    """A value that ν or Ω changed: as it was captured, as it was judged, and by which rule."""
-
-    field: str
-    side: str
-    raw: Cell
-    canonical: Cell
-    rule: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Change:
-    """One delta as a page shows it."""
-
-    standing: Sign
-    sign: str
-    operation: str
-    type: str
-    place: str
-    path: str
-    before: Cell
-    after: Cell
-    by: tuple[str, ...]
-    label: str
-    action: str
-    captured: tuple[Captured, ...]
-    note: str = ""
-    """What it and others are together, of one list."""
-    anchor: str = ""
-    """The place of its row on the page; in the list of all changes alone."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """The changes of one entity type: how many of each standing, and the rows in chunks."""
-
-    type: str
-    counts: tuple[tuple[Sign, int], ...]
-    chunks: tuple[tuple[str, tuple[Change, ...]], ...]
-    total: int
-    is_open: bool
-
-
 class Standings:
-    """What the contract makes of each delta, by id."""
+    """The standing of each delta under the contract, by id."""
 
     doubt: Sign = _BY_STYLE["unknown"]
-    """What stands at a place of which nothing is known."""
+    """The sign at a place of which nothing is known."""
 
     def __init__(
         self, judgement: Json, sections: Mapping[str, str], frame_is_open: bool = False
@@ -150,25 +107,28 @@ class Standings:
         return tuple(name(clause) for clause in dict.fromkeys(told))
 
 
-def change(delta: Json, standing: Sign, by: tuple[str, ...], rule_of: RuleOf) -> Change:
-    """A delta as a page shows it."""
+def change(
+    delta: Json, standing: Sign, by: tuple[str, ...], rule_of: RuleOf, note: str = ""
+) -> View:
+    """A delta as a page shows it; `note` says what it and others are together, of one list."""
     sign, operation = OPERATIONS[delta["op"]]
     sides = {side: side_of(delta[side]) for side in ("before", "after")}
     before, after = _side_cells(sides["before"], sides["after"])
-    return Change(
-        standing=standing,
-        sign=sign,
-        operation=operation,
-        type=name(delta["type"]),
-        place=place(delta),
-        path=name(delta["path"]),
-        before=before,
-        after=after,
-        by=by,
-        label=name(delta["label"]),
-        action=name(delta["action"] or ""),
-        captured=tuple(_captured(delta, sides, rule_of)),
-    )
+    return {
+        "standing": standing,
+        "sign": sign,
+        "operation": operation,
+        "place": place(delta),
+        "path": name(delta["path"]),
+        "before": before,
+        "after": after,
+        "by": by,
+        "label": delta["label"],
+        "action": name(delta["action"] or ""),
+        "captured": list(_captured(delta, sides, rule_of)),
+        "note": note,
+        "anchor": anchor_of(delta["id"]),
+    }
 
 
 def anchor_of(delta: str) -> str:
@@ -193,7 +153,7 @@ def _side_cells(before: Observed | Entity, after: Observed | Entity) -> tuple[Ce
 
 def _captured(
     delta: Json, sides: Mapping[str, Observed | Entity], rule_of: RuleOf
-) -> Iterator[Captured]:
+) -> Iterator[View]:
     for side, canonical in sides.items():
         if delta[side] == delta[f"raw_{side}"]:
             continue
@@ -206,11 +166,17 @@ def _captured(
                 yield captured(field, side, was, after[field], told)
 
 
-def captured(field: str, side: str, raw: Observed, canonical: Observed, rule: str) -> Captured:
-    """Raw and canonical of one value, side by side, with the rule between them."""
+def captured(field: str, side: str, raw: Observed, canonical: Observed, rule: str) -> View:
+    """A value that ν or Ω changed: as captured and as judged, with the rule between them."""
     shown = cell(canonical, SHORT)
     told = shown.note if shown.kind == "excluded" else rule
-    return Captured(name(field), side, cell(raw, SHORT), shown, told)
+    return {
+        "field": field,
+        "side": side,
+        "raw": cell(raw, SHORT),
+        "canonical": shown,
+        "rule": told,
+    }
 
 
 def _row(side: Observed | Entity, path: str) -> dict[str, Observed]:
@@ -219,7 +185,7 @@ def _row(side: Observed | Entity, path: str) -> dict[str, Observed]:
 
 def groups(
     deltas: Json, standings: Standings, rule_of: RuleOf, notes: Mapping[str, str] = NO_NOTES
-) -> tuple[Group, ...]:
+) -> list[View]:
     """The changes per entity type, types with the worst first; at most LISTED of them."""
     ranked = sorted(
         ((standings.of(d), at, d) for at, d in enumerate(deltas)), key=lambda e: (rank(e[0]), e[1])
@@ -230,24 +196,21 @@ def groups(
     left = LISTED
     found = []
     for type_name, members in by_type.items():
-        listed = members[:left]
-        left -= len(listed)
         rows = [
-            replace(
-                change(delta, standing, standings.clauses(delta), rule_of),
-                note=notes.get(delta["id"], ""),
-                anchor=anchor_of(delta["id"]),
-            )
-            for standing, delta in listed
+            change(d, standing, standings.clauses(d), rule_of, notes.get(d["id"], ""))
+            for standing, d in members[:left]
         ]
+        left -= len(rows)
         found.append(
-            Group(
-                name(type_name), counts(standing for standing, _ in members),
-                tuple(_chunks(rows)), len(members),
-                is_open=len(by_type) <= 12 and len(rows) <= 40 and len(deltas) <= 120,
-            )
-        )  # fmt: skip
-    return tuple(found)
+            {
+                "type": type_name,
+                "counts": counts(standing for standing, _ in members),
+                "chunks": list(_chunks(rows)),
+                "total": len(members),
+                "is_open": len(by_type) <= 12 and len(rows) <= 40 and len(deltas) <= 120,
+            }
+        )
+    return found
 
 
 def counts(standings: Iterable[Sign]) -> tuple[tuple[Sign, int], ...]:
@@ -258,7 +221,7 @@ def counts(standings: Iterable[Sign]) -> tuple[tuple[Sign, int], ...]:
     return tuple((sign, found[sign.style]) for sign in STANDINGS if sign.style in found)
 
 
-def _chunks(rows: list[Change]) -> Iterator[tuple[str, tuple[Change, ...]]]:
+def _chunks(rows: list[View]) -> Iterator[tuple[str, list[View]]]:
     for start in range(0, len(rows), CHUNK):
-        part = tuple(rows[start : start + CHUNK])
+        part = rows[start : start + CHUNK]
         yield f"{start + 1:,}–{start + len(part):,}", part

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from statediff.contract.binding.bound import Contract
@@ -13,16 +12,15 @@ from statediff.model.delta import delta_id
 from statediff.model.values import ABSENT, Absent, Observed, Unobserved, same
 from statediff.reports.attribution import Makers, listing
 from statediff.reports.html import words
-from statediff.reports.html.cells import Cell, both_cells, cell, cut, first, name, place, rest
+from statediff.reports.html.cells import both_cells, cell, cut, first, name, place, rest
 from statediff.reports.html.changes import (
-    Captured,
     RuleOf,
     Standings,
+    View,
     anchor_of,
     anchor_of_clause,
     captured,
 )
-from statediff.reports.html.words import Sign
 
 Json = Any
 Canonical = Callable[[str, dict[str, Observed]], dict[str, Observed]]
@@ -34,133 +32,27 @@ MAX_FIELDS: Final = 40
 MAX_NAMED: Final = 20
 
 
-@dataclass(frozen=True)
-class Field:
-    """One field of a witness, before and after."""
-
-    name: str
-    cells: tuple[Cell, ...]
-    differs: bool
-
-
-@dataclass(frozen=True)
-class Entity:
-    """An entity of a witness: its sides as columns, its fields as rows, changed ones first."""
-
-    name: str
-    sides: tuple[str, ...]
-    fields: tuple[Field, ...]
-    fate: str
-    """What became of it as a whole: created, deleted, or nothing to say."""
-    more: str
-    captured: tuple[Captured, ...]
-    anchor: str = ""
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether the clause only looked it up."""
-        return not self.fate and not any(field.differs for field in self.fields)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Both sides of a comparison that decided a clause."""
-
-    text: str
-    left: str
-    operator: str
-    right: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """What a clause yielded."""
-
-    sign: Sign
-    sentence: str
-    code: str
-    meaning: str
-    component: str
-    origin: str
-    missing: tuple[str, ...]
-    comparisons: tuple[Comparison, ...]
-    entities: tuple[Entity, ...]
-    evidence: str
-    deltas: tuple[tuple[str, str], ...]
-    """The changes that it is about, each with its place on the page."""
-    more_deltas: str
-    done_by: str
-    """The calls that it is about."""
-    anchor: str
-    """Its place on the page."""
-    above: str
-    """The clause whose finding has shown the same entities already; empty where none has."""
-
-    @property
-    def place_above(self) -> str:
-        """The place of that clause on the page."""
-        return anchor_of_clause(self.above)
-
-
-@dataclass(frozen=True)
-class Clause:
-    """One clause with its truth; open where it does not hold."""
-
-    id: str
-    sentence: str
-    sign: Sign
-    findings: tuple[Finding, ...]
-    more: str
-    is_open: bool
-
-    @property
-    def anchor(self) -> str:
-        """Its place on the page."""
-        return anchor_of_clause(self.id)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """The clauses of one stage of judgement."""
-
-    name: str
-    title: str
-    meaning: str
-    clauses: tuple[Clause, ...]
-
-
-@dataclass(frozen=True)
-class Allowed:
-    """A clause that permits: it explains changes and never fails by itself."""
-
-    id: str
-    sentence: str
-    explains: int
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What the contract declares of one kind of effect [SSD Table I]."""
-
-    on: str
-    reversibility: str
-    compensation: str
-    retry: str
-
-
-def effects(contract: Contract) -> tuple[Effect, ...]:
-    """Every declared effect."""
+def effects(contract: Contract) -> list[View]:
+    """The contract's declarations of each kind of effect [SSD Table I]."""
     retry = {True: "safe to repeat", False: "not safe to repeat", None: "not declared"}
-    return tuple(
-        Effect(
-            name(f"{e.on}"), e.reversibility or "by default", name(e.compensation or "none"),
-            retry[e.retry_safe],
-        )
+    return [
+        {
+            "on": e.on,
+            "reversibility": e.reversibility or "by default",
+            "compensation": e.compensation or "none",
+            "retry": retry[e.retry_safe],
+        }
         for e in contract.document.effects
-    )  # fmt: skip
+    ]
 
 
-def stages(judgement: Json, witnesses: Witnesses, makers: Makers) -> tuple[Stage, ...]:
+def allowed(contract: Contract, standings: Standings) -> list[tuple[str, str, int]]:
+    """The clauses that permit: id, sentence, and how many changes each explains."""
+    explained = [clause for by in standings.by.values() for clause in by]
+    return [(p.id, p.sentence, explained.count(p.id)) for p in contract.allow]
+
+
+def stages(judgement: Json, witnesses: Witnesses, makers: Makers) -> list[View]:
     """The stages that have clauses, in the order of judgement; in each, what fails first."""
     by_clause: dict[str, list[Json]] = {}
     for finding in judgement["findings"]:
@@ -171,11 +63,11 @@ def stages(judgement: Json, witnesses: Witnesses, makers: Makers) -> tuple[Stage
         own = [c for c in judgement["clauses"] if c["stage"] == key]
         own.sort(key=_urgency)
         if own:
-            listed = (
+            clauses = [
                 _clause(c, by_clause.get(c["clause"], []), witnesses, makers, shown) for c in own
-            )
-            found.append(Stage(key, title, meaning, tuple(listed)))
-    return tuple(found)
+            ]
+            found.append({"name": key, "title": title, "meaning": meaning, "clauses": clauses})
+    return found
 
 
 def _urgency(clause: Json) -> int:
@@ -188,15 +80,19 @@ def _clause(
     witnesses: Witnesses,
     makers: Makers,
     shown: dict[tuple[str, ...], str],
-) -> Clause:
-    return Clause(
-        name(clause["clause"]), cut(clause["sentence"], 1500), words.truth(clause["truth"]),
-        tuple(
+) -> View:
+    return {
+        "id": name(clause["clause"]),
+        "sentence": cut(clause["sentence"], 1500),
+        "sign": words.truth(clause["truth"]),
+        "findings": [
             _finding(f, at, witnesses, makers, shown)
             for at, f in enumerate(first(findings, MAX_FINDINGS), start=1)
-        ),
-        rest(findings, MAX_FINDINGS, "findings of this clause"), clause["truth"] != "HOLDS",
-    )  # fmt: skip
+        ],
+        "more": rest(findings, MAX_FINDINGS, "findings of this clause"),
+        "is_open": clause["truth"] != "HOLDS",
+        "anchor": anchor_of_clause(name(clause["clause"])),
+    }
 
 
 def _finding(
@@ -205,54 +101,50 @@ def _finding(
     witnesses: Witnesses,
     makers: Makers,
     shown: dict[tuple[str, ...], str],
-) -> Finding:
-    witness = finding["witness"]
+) -> View:
+    """A finding; `above` is the clause whose finding has shown the same entities already."""
     at = tuple(map(str, finding["deltas"]))
     clause = name(finding["clause"])
     above = "" if not at else shown.setdefault(at, clause)
     above = "" if above == clause else above
-    place = anchor_of_clause(clause).removeprefix("clause-")
-    anchor = f"finding-{place}-{number}"
-    return Finding(
-        sign=words.truth(finding["truth"]),
-        sentence=cut(finding["sentence"]),
-        code=name(finding["code"]),
-        meaning=meaning_of(finding["code"]),
-        component=name(finding["component"]),
-        origin=name(finding.get("origin") or ""),
-        missing=tuple(cut(cause) for cause in first(finding["missing"], MAX_NAMED)),
-        comparisons=tuple(
-            Comparison(cut(c["text"]), cut(c["left"]), name(c["operator"]), cut(c["right"]))
-            for c in witness["comparisons"]
-        ),
-        entities=()
-        if above
-        else tuple(
-            replace(entity, anchor=f"{anchor}-{each}")
+    anchor = f"finding-{anchor_of_clause(clause).removeprefix('clause-')}-{number}"
+    entities = () if above else witnesses.entities(finding["witness"]["rows"])
+    return {
+        **found_words(finding),
+        "sign": words.truth(finding["truth"]),
+        "entities": [
+            {**entity, "anchor": f"{anchor}-{each}"}
             for each, entity in enumerate(
-                sorted(witnesses.entities(witness["rows"]), key=lambda e: e.is_unchanged), start=1
+                sorted(entities, key=lambda e: bool(e["is_unchanged"])), start=1
             )
-        ),
-        anchor=anchor,
-        above=above,
-        evidence=_named(finding["evidence"]),
-        deltas=tuple((name(at), anchor_of(at)) for at in first(finding["deltas"], MAX_NAMED)),
-        more_deltas=rest(finding["deltas"], MAX_NAMED, "changes"),
-        done_by=cut(listing(makers.at(finding)), 1500),
-    )
+        ],
+        "anchor": anchor,
+        "above": above,
+        "place_above": anchor_of_clause(above),
+        "deltas": [(name(at), anchor_of(at)) for at in first(finding["deltas"], MAX_NAMED)],
+        "more_deltas": rest(finding["deltas"], MAX_NAMED, "changes"),
+        "done_by": cut(listing(makers.at(finding)), 1500),
+    }
 
 
-def _named(names: Json) -> str:
-    told = ", ".join(name(n) for n in first(names, MAX_NAMED))
-    return told + (f" and {len(names) - MAX_NAMED:,} more" if len(names) > MAX_NAMED else "")
-
-
-def allowed(contract: Contract, standings: Standings) -> tuple[Allowed, ...]:
-    """What the contract permits, and how many changes each of it explains."""
-    explained = [clause for by in standings.by.values() for clause in by]
-    return tuple(
-        Allowed(name(p.id), cut(p.sentence, 1500), explained.count(p.id)) for p in contract.allow
-    )
+def found_words(finding: Json) -> View:
+    """The sentence, the code, the comparisons and the evidence of a finding, bounded."""
+    return {
+        "sentence": cut(finding["sentence"]),
+        "code": name(finding["code"]),
+        "meaning": meaning_of(finding["code"]),
+        "component": name(finding["component"]),
+        "origin": name(finding.get("origin") or ""),
+        "missing": [cut(cause) for cause in first(finding["missing"], MAX_NAMED)],
+        "comparisons": [
+            {
+                "operator": name(c["operator"]),
+                **{side: cut(c[side]) for side in ("text", "left", "right")},
+            }
+            for c in finding["witness"]["comparisons"]
+        ],
+        "evidence": listing(map(name, finding["evidence"]), MAX_NAMED),
+    }
 
 
 class Witnesses:
@@ -266,7 +158,7 @@ class Witnesses:
             for entry in fragments["rows"]
         }
 
-    def entities(self, rows: Json) -> Iterator[Entity]:
+    def entities(self, rows: Json) -> Iterator[View]:
         """Each entity once, its sides beside each other."""
         found: dict[str, tuple[Json, dict[str, dict[str, Observed]]]] = {}
         for row in rows:
@@ -278,17 +170,21 @@ class Witnesses:
             names, fate = _ordered(sides), _fate(sides)
             if fate:  # the other side has nothing to show
                 sides = {side: fields for side, fields in sides.items() if not _is_gone(fields)}
-            yield Entity(
-                place(row), tuple(name(side) for side in sides),
-                tuple(_field(field, sides) for field in names[:MAX_FIELDS]), fate,
-                rest(names, MAX_FIELDS, "fields"),
-                tuple(self._captured(at, row["type"], sides, names[:MAX_FIELDS])),
-            )  # fmt: skip
+            fields = [_field(field, sides) for field in names[:MAX_FIELDS]]
+            yield {
+                "name": place(row),
+                "sides": [name(side) for side in sides],
+                "fields": fields,
+                "fate": fate,
+                "is_unchanged": not fate and not any(field["differs"] for field in fields),
+                "more": rest(names, MAX_FIELDS, "fields"),
+                "captured": list(self._captured(at, row["type"], sides, names[:MAX_FIELDS])),
+            }
 
     def _both(
         self, at: str, type_name: str, seen: dict[str, dict[str, Observed]]
     ) -> dict[str, dict[str, Observed]]:
-        """What the witness saw, with the same fields of the sides where it did not look at them."""
+        """The witness's fields, and the same fields of a side that it did not look at."""
         names = list(dict.fromkeys(field for fields in seen.values() for field in fields))
         sides = dict(seen)
         for side in ("before", "after"):
@@ -308,7 +204,7 @@ class Witnesses:
 
     def _captured(
         self, at: str, type_name: str, sides: Mapping[str, dict[str, Observed]], names: list[str]
-    ) -> Iterator[Captured]:
+    ) -> Iterator[View]:
         for side, fields in sides.items():
             kept = self._kept.get((side, at))
             if kept is None or kept["fields"] is None:
@@ -320,13 +216,13 @@ class Witnesses:
                     yield captured(field, side, raw[field], fields[field], rule)
 
 
-def _field(field: str, sides: Mapping[str, dict[str, Observed]]) -> Field:
+def _field(field: str, sides: Mapping[str, dict[str, Observed]]) -> View:
     values = [fields.get(field, ABSENT) for fields in sides.values()]
     is_whole = not any(isinstance(value, Absent) for value in values)
     cells = tuple(cell(value) for value in values)
     if len(values) == 2:
         cells = both_cells(values[0], values[1])
-    return Field(name(field), cells, is_whole and _differ(values))
+    return {"name": field, "cells": cells, "differs": is_whole and _differ(values)}
 
 
 def _fate(sides: Mapping[str, dict[str, Observed]]) -> str:

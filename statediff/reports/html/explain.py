@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from statediff.contract.authoring.explain import Explanation, Role, Section, SourceBox, TypeBox
+from statediff.contract.authoring.explain import Explanation, Role, TypeBox
 from statediff.reports.html.page import render
 from statediff.reports.html.words import Sign
 
@@ -20,66 +19,31 @@ ROLES: Final = {
 _SHOWN: Final = Sign("read", "·", "shown, not judged", "the frame is open")
 
 
-@dataclass(frozen=True)
-class Box:
-    """One entity type: what the contract says of it, and in which clauses."""
-
-    name: str
-    signs: tuple[Sign, ...]
-    clauses: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Source:
-    """One source with its types; no clause mentions the `silent`, nor `quiet` kinds of schema."""
-
-    name: str
-    duty: str
-    boxes: tuple[Box, ...]
-    silent: tuple[str, ...]
-    quiet: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Page:
-    """An explanation as its page shows it."""
-
-    of: Explanation
-    legend: tuple[Sign, ...]
-    sections: tuple[tuple[str, Section], ...]
-    """With the place of each on the page."""
-    sources: tuple[Source, ...]
-    still: Sign
-    excluded: tuple[tuple[str, str], ...]
-
-
 def explain_html(of: Explanation) -> str:
-    """One page: the clauses in English, and the boundary as a table for each source."""
+    """One page: the clauses in English, and the boundary as a table for each source.
+
+    No clause mentions the types of a source that are `silent`, nor its `quiet` kinds of schema.
+    """
     still = _SHOWN if of.frame_is_open else ROLES[Role.STILL]
     boxes = [box for source in of.sources for box in source.types]
-    sources = tuple(_source(source) for source in of.sources)
-    used = {sign for source in sources for box in source.boxes for sign in box.signs}
-    used |= {still} if any(source.quiet or source.silent for source in sources) else set()
-    page = Page(
-        of=of,
-        legend=tuple(sign for sign in (*ROLES.values(), _SHOWN) if sign in used),
-        sections=tuple((f"part-{at}", each) for at, each in enumerate(of.sections, start=1)),
-        sources=sources,
-        still=still,
-        excluded=tuple(
+    used = {sign for source in of.sources for box in source.shown for sign in _signs(box)}
+    used |= {still} if any(source.quiet or source.silent for source in of.sources) else set()
+    view = {
+        "of": of,
+        "legend": [sign for sign in (*ROLES.values(), _SHOWN) if sign in used],
+        "sections": [(f"part-{at}", each) for at, each in enumerate(of.sections, start=1)],
+        "sources": [
+            (source, [(box, _signs(box)) for box in source.shown]) for source in of.sources
+        ],
+        "still": still,
+        "excluded": [
             (f"{box.name}.{field}" if field else box.name, rule)
             for box in boxes
             for field, rule in box.excluded
-        ),
-    )
-    return render("explain.html", page)
+        ],
+    }
+    return render("explain.html", view)
 
 
-def _source(source: SourceBox) -> Source:
-    return Source(
-        source.name, source.duty, tuple(map(_box, source.shown)), source.silent, source.quiet
-    )
-
-
-def _box(box: TypeBox) -> Box:
-    return Box(box.name, tuple(ROLES[role] for role in box.roles) or (_SHOWN,), box.clauses)
+def _signs(box: TypeBox) -> tuple[Sign, ...]:
+    return tuple(ROLES[role] for role in box.roles) or (_SHOWN,)

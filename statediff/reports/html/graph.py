@@ -10,7 +10,7 @@ draws them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from statediff.evidence.documents import key_from
 from statediff.model.delta import delta_id
 from statediff.model.graph import Content
 from statediff.model.values import Key, show_key
-from statediff.reports.html.changes import OPERATIONS, STANDINGS, Standings, rank
+from statediff.reports.html.changes import OPERATIONS, STANDINGS, Standings, View, rank
 from statediff.reports.html.words import Sign
 
 Json = Any
@@ -47,61 +47,6 @@ _DETAIL: Final = 25
 
 
 @dataclass(frozen=True)
-class Box:
-    """An entity on one side; `style` is present, gone, or unseen."""
-
-    x: int
-    y: int
-    title: str
-    detail: str
-    style: str
-
-
-@dataclass(frozen=True)
-class Path:
-    """What happened to one entity: its box before, its box after, and the worst standing of it."""
-
-    standing: Sign
-    y: int
-    before: Box
-    after: Box
-    what: str
-    by: str
-    words: str
-    """The path in a sentence, for anyone who does not see it."""
-    references: tuple[Reference, ...] = ()
-    """Of a crowded picture: those that lead from or to it."""
-
-
-@dataclass(frozen=True)
-class Reference:
-    """A field that refers from one box to another, as a curve."""
-
-    curve: str
-    field: str
-    x: int
-    y: int
-    words: str
-    ends: tuple[str, ...] = ()
-    """The drawn entities that it leads from and to."""
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Everything a template draws, in drawing order."""
-
-    width: int
-    height: int
-    paths: tuple[Path, ...]
-    around: tuple[Box, ...]
-    references: tuple[Reference, ...]
-    legend: tuple[Sign, ...]
-    left_out: tuple[str, ...]
-    is_crowded: bool
-    """Whether references show one entity at a time."""
-
-
-@dataclass(frozen=True)
 class _Changed:
     """One entity with all its deltas, or a place of which nothing is known."""
 
@@ -121,10 +66,11 @@ class _Changed:
 
 def picture(
     judgement: Json, standings: Standings, content_of: Callable[[frozenset[str]], Content]
-) -> Picture | None:
+) -> View | None:
     """The picture of a trial's graph; None where nothing changed and nothing is in doubt.
 
-    `content_of` gives the graph of some entities' changes: nobody makes one of all of them.
+    `content_of` gives the graph of some entities' changes: nobody makes one of all of them. A path
+    says it in words too, for readers who do not see it; in a crowded picture it has its references.
     """
     every = [
         *_entities(judgement["deltas"], standings),
@@ -141,7 +87,7 @@ def picture(
     undrawn = {entity.id for entity in every[MAX_ENTITIES:]}
     gap = _spread(len(drawn), len(kept))
     boxes = {
-        at: Box(
+        at: _box(
             AROUND_X,
             TOP + round(i * gap),
             fit_title(_name(at, links)),
@@ -151,25 +97,29 @@ def picture(
         for i, at in enumerate(kept)
     }
     curves = [_curve(link, rows, boxes) for link in links if link.to in rows or link.to in boxes]
-    shown = tuple(curves[:MAX_EDGES])
+    shown = curves[:MAX_EDGES]
     is_crowded = len(drawn) >= CROWD
     paths = [_path(entity, at) for at, entity in enumerate(drawn)]
-    if is_crowded:
-        paths = [
-            replace(path, references=tuple(r for r in shown if entity.id in r.ends))
-            for path, entity in zip(paths, drawn, strict=True)
-        ]
+    for path, entity in zip(paths, drawn, strict=True):
+        path["references"] = [r for r in shown if is_crowded and entity.id in r["ends"]]
     height = TOP + ROW * max(len(drawn), 1 + round((len(kept) - 1) * gap / ROW) if kept else 1)
-    return Picture(
-        WIDTH if kept else AROUND_X - 40 if curves else AFTER_X + BOX_WIDTH + 4,
-        height,
-        tuple(paths),
-        tuple(boxes.values()),
-        shown,
-        tuple(s for s in STANDINGS if any(e.standing is s for e in every)),
-        tuple(_left_out(every[MAX_ENTITIES:], len(around) - len(kept), len(curves) - MAX_EDGES)),
-        is_crowded,
-    )
+    return {
+        "width": WIDTH if kept else AROUND_X - 40 if curves else AFTER_X + BOX_WIDTH + 4,
+        "height": height,
+        "paths": paths,
+        "around": list(boxes.values()),
+        "references": shown,
+        "legend": [s for s in STANDINGS if any(e.standing is s for e in every)],
+        "left_out": list(
+            _left_out(every[MAX_ENTITIES:], len(around) - len(kept), len(curves) - MAX_EDGES)
+        ),
+        "is_crowded": is_crowded,
+    }
+
+
+def _box(x: int, y: int, title: str, detail: str, style: str) -> View:
+    """An entity on one side; `style` is present, gone, or unseen."""
+    return {"x": x, "y": y, "title": title, "detail": detail, "style": style}
 
 
 def _entities(deltas: Json, standings: Standings) -> Iterable[_Changed]:
@@ -240,7 +190,7 @@ def _spread(rows: int, neighbors: int) -> float:
     return max(ROW * 1.0, rows * ROW / neighbors) if neighbors else ROW
 
 
-def _curve(link: _Link, rows: Mapping[str, int], boxes: Mapping[str, Box]) -> Reference:
+def _curve(link: _Link, rows: Mapping[str, int], boxes: Mapping[str, View]) -> View:
     x0, y0 = AFTER_X + BOX_WIDTH, TOP + rows[link.start] * ROW + BOX // 2
     words = f"{link.start} refers to {link.to} by {link.field}"
     if link.field.startswith("← "):
@@ -249,19 +199,26 @@ def _curve(link: _Link, rows: Mapping[str, int], boxes: Mapping[str, Box]) -> Re
         y1 = TOP + rows[link.to] * ROW + BOX // 2
         bend = x0 + 46 + min(60, abs(y1 - y0) // 4)
         curve = f"M{x0} {y0 + 8} C{bend} {y0 + 8} {bend} {y1 - 8} {x0} {y1 - 8}"
-        middle = (y0 + y1) // 2
-        return Reference(curve, _fit(link.field, 16), x0 + 44, middle, words, (link.start, link.to))
-    y1 = boxes[link.to].y + BOX // 2
-    middle = (x0 + AROUND_X) // 2
-    curve = f"M{x0} {y0} C{middle} {y0} {middle} {y1} {AROUND_X} {y1}"
-    above = (y0 + y1) // 2 - 5
-    return Reference(curve, _fit(link.field, 16), middle, above, words, (link.start,))
+        place = (x0 + 44, (y0 + y1) // 2)
+    else:
+        y1 = boxes[link.to]["y"] + BOX // 2
+        middle = (x0 + AROUND_X) // 2
+        curve = f"M{x0} {y0} C{middle} {y0} {middle} {y1} {AROUND_X} {y1}"
+        place = (middle, (y0 + y1) // 2 - 5)
+    return {
+        "curve": curve,
+        "field": _fit(link.field, 16),
+        "x": place[0],
+        "y": place[1],
+        "words": words,
+        "ends": (link.start, link.to) if link.to in rows else (link.start,),
+    }
 
 
 # ---------------------------------------------------------------- boxes and words
 
 
-def _path(entity: _Changed, row: int) -> Path:
+def _path(entity: _Changed, row: int) -> View:
     y = TOP + row * ROW
     name = entity.type if entity.key is None else f"{entity.type} {show_key(entity.key)}"
     title = fit_title(name)
@@ -273,15 +230,15 @@ def _path(entity: _Changed, row: int) -> Path:
     else:
         before, after, what = _sides(entity)
         words = f"{name}: {what}; {entity.standing.word}" + (f" by {by}" if by else "")
-    return Path(
-        entity.standing,
-        y,
-        Box(BEFORE_X, y, title, _fit(before[0], _DETAIL), before[1]),
-        Box(AFTER_X, y, title, _fit(after[0], _DETAIL), after[1]),
-        _fit(what, 30),
-        _fit(by or entity.cause, 28),
-        words,
-    )
+    return {
+        "standing": entity.standing,
+        "y": y,
+        "before": _box(BEFORE_X, y, title, _fit(before[0], _DETAIL), before[1]),
+        "after": _box(AFTER_X, y, title, _fit(after[0], _DETAIL), after[1]),
+        "what": _fit(what, 30),
+        "by": _fit(by or entity.cause, 28),
+        "words": words,
+    }
 
 
 def _sides(entity: _Changed) -> tuple[tuple[str, str], tuple[str, str], str]:

@@ -30,6 +30,8 @@ from markupsafe import Markup
 
 from statediff.atomic import write_atomically
 from statediff.model.values import printable
+from statediff.reports.html.cells import cut, name, rest
+from statediff.reports.html.cells import place as entity_of
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 MARK: Final = "<!doctype html>\n<!-- statediff report 1 -->\n"
@@ -77,7 +79,7 @@ class _Compiled(BytecodeCache):
 
 @cache
 def _compiler() -> str:
-    """What compiles: Jinja, and the environment made by this module."""
+    """The compiler's digest: Jinja, and the environment made by this module."""
     made = hashlib.sha256(jinja2.__version__.encode())
     made.update(Path(__file__).read_bytes())
     return made.hexdigest()[:16]
@@ -95,7 +97,7 @@ def _environment(folder: Path) -> Environment:
         auto_reload=False,
         bytecode_cache=_Compiled(),
     )
-    made.filters["place"] = place
+    made.filters |= {"place": place, "name": name, "cut": cut, "rest": rest, "entity": entity_of}
     return made
 
 
@@ -111,16 +113,16 @@ def _digest(text: str) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """What the pages of a kind are made of, by the names of our own files."""
+    """The files that the pages of a kind are made of."""
 
     styles: tuple[str, ...] = ("report.css",)
     script: str = "report.js"
     modules: tuple[str, ...] = ()
-    """What runs as one ECMAScript module, in order."""
+    """Files that run as one ECMAScript module, in order."""
     forms: str = "'none'"
-    """Where forms may go."""
+    """The places where forms may go."""
     folder: Path = TEMPLATES
-    """Where its templates and files are looked for before those of reports."""
+    """The folder of its templates and files, searched before that of reports."""
 
     @cached_property
     def css(self) -> str:
@@ -163,6 +165,6 @@ def render(template: str, view: Any, kind: Kind = REPORT) -> str:
 
 
 def draw(template: str, macro: str, *arguments: Any) -> Markup:
-    """What a macro makes of its arguments."""
+    """The markup that a macro makes of its arguments."""
     made: Markup = getattr(_environment(TEMPLATES).get_template(template).module, macro)(*arguments)
     return made

@@ -16,6 +16,7 @@ from statediff.model.values import decode
 from statediff.reports.comparability import INCOMPARABLE, Judge, are_comparable, judge
 from statediff.reports.html import words
 from statediff.reports.html.cells import cut, name
+from statediff.reports.html.changes import View
 from statediff.reports.html.page import Kind
 from statediff.reports.html.shares import Field, Row, share_of
 from statediff.reports.html.words import Reason, Sign
@@ -43,7 +44,7 @@ _GRAVITY: Final = (
     words.NOT_RUN,
     words.VERDICTS["MATCH"],
 )
-"""What a run may hold, in the order of its exit code."""
+"""The ends of a run's trials, in the order of its exit code."""
 _FIRST: Final = Reason("The trial has no bundle that can be read")
 
 
@@ -79,42 +80,6 @@ class Outcome:
         return "" if self.cost_nano is None else f"{Decimal(self.cost_nano).scaleb(-9):,.4f}"
 
 
-@dataclass(frozen=True)
-class BrokenClause:
-    """A clause that does not hold in some trials of a run, and these."""
-
-    contract: str
-    clause: str
-    sign: Sign
-    sentence: str
-    trials: tuple[tuple[str, str], ...]
-    """(name, link), the first of them."""
-    number: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """A run as its page shows it."""
-
-    title: str
-    lead: str
-    sign: Sign
-    scheduled: int
-    counts: tuple[tuple[Sign, int], ...]
-    """Empty where the verdicts are not comparable."""
-    apart: tuple[tuple[str, tuple[tuple[Sign, int], ...]], ...]
-    """Then these: by which contract and kernel, and the counts of its verdicts."""
-    outcomes: tuple[Outcome, ...]
-    more: str
-    facts: tuple[tuple[str, str], ...]
-    agents: tuple[str, ...]
-    rows: tuple[Row, ...]
-    broken: tuple[BrokenClause, ...]
-    left: str
-    """How many contracts and clauses are not shown."""
-    most: int = MAX_CLAUSES
-
-
 def outcome(
     bundle: Bundle,
     folder: str,
@@ -123,7 +88,7 @@ def outcome(
     linked: bool,
     cost_nano: int | None = None,
 ) -> Outcome:
-    """What the bundle of a trial says of it; `BundleError` if it contradicts itself.
+    """The trial by its bundle; `BundleError` if that contradicts itself.
 
     `folder` is the name of the trial's folder; `linked`, whether its page lies in there.
     """
@@ -177,15 +142,15 @@ def fault(folder: str, why: str, contract: str = "", agent: str = "") -> Outcome
 
 
 def address(folder: str) -> str:
-    """Where a trial's page lies, from the run's: never outside the run, whatever the name."""
+    """The address of a trial's page from the run's: never outside the run, whatever the name."""
     raw = folder.encode("utf-8", "surrogateescape")  # a name on disk need not be text
     return f"trials/{quote(raw, safe='')}/report.html"
 
 
 def run_view(
     title: str, outcomes: Iterable[Outcome], scheduled: int, facts: Iterable[tuple[str, str]]
-) -> Run:
-    """The view of a run; counts are over all trials that were scheduled, run or not."""
+) -> View:
+    """Everything that the page of a run shows; it counts every scheduled trial, run or not."""
     listed = sorted(outcomes, key=lambda o: (_ORDER.index(o.sign.style), natural(o.trial)))
     scheduled = max(scheduled, len(listed))
     signs = [o.sign for o in listed] + [words.NOT_RUN] * (scheduled - len(listed))
@@ -198,23 +163,24 @@ def run_view(
     broken = _broken(listed)
     over = ((len(agents) - MAX_AGENTS, "agents"), (len(rows) - MAX_ROWS, "contracts"),
             (len(broken) - MAX_BROKEN, "clauses"))  # fmt: skip
-    return Run(
-        title=name(title),
-        lead=lead,
-        sign=_worst(counted),
-        scheduled=scheduled,
-        counts=() if apart else counted,
-        apart=apart[1] if apart else (),
-        outcomes=tuple(listed[:MAX_TRIALS]),
-        more=f"{left:,} more trials are not shown here; their folders hold their own reports."
+    return {
+        "title": name(title),
+        "lead": lead,
+        "sign": counted[0][0] if counted else words.NOT_RUN,
+        "scheduled": scheduled,
+        "counts": () if apart else counted,
+        "apart": apart[1] if apart else (),
+        "outcomes": listed[:MAX_TRIALS],
+        "more": f"{left:,} more trials are not shown here; their folders hold their own reports."
         if left > 0
         else "",
-        facts=tuple((what, cut(text)) for what, text in (*facts, *_calls(listed))),
-        agents=tuple(agent or "unknown" for agent in agents[:MAX_AGENTS]),
-        rows=rows[:MAX_ROWS],
-        broken=broken[:MAX_BROKEN],
-        left=", ".join(f"{n:,} more {what}" for n, what in over if n > 0),
-    )
+        "facts": [(what, cut(text)) for what, text in (*facts, *_calls(listed))],
+        "agents": [agent or "unknown" for agent in agents[:MAX_AGENTS]],
+        "rows": rows[:MAX_ROWS],
+        "broken": broken[:MAX_BROKEN],
+        "left": ", ".join(f"{n:,} more {what}" for n, what in over if n > 0),
+        "most": MAX_CLAUSES,
+    }
 
 
 def _calls(listed: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
@@ -285,25 +251,25 @@ def _matrix(listed: Sequence[Outcome]) -> tuple[list[str], tuple[Row, ...]]:
     )
 
 
-def _broken(listed: Sequence[Outcome]) -> tuple[BrokenClause, ...]:
-    """What fails before what cannot be decided, each by the number of trials."""
+def _broken(listed: Sequence[Outcome]) -> list[View]:
+    """The clauses that do not hold: what fails first, then by the number of trials."""
     found: dict[tuple[str, str, Sign], list[tuple[str, Outcome]]] = defaultdict(list)
     for each in listed:
         for sign, sentence, clause in each.clauses:
             found[each.contract, clause, sign].append((sentence, each))
-    return tuple(
-        BrokenClause(
-            contract,
-            clause,
-            sign,
-            members[0][0],
-            tuple((o.trial, o.link) for _, o in members[:MAX_LINKS]),
-            len(members),
-        )
+    return [
+        {
+            "contract": contract,
+            "clause": clause,
+            "sign": sign,
+            "sentence": members[0][0],
+            "trials": [(o.trial, o.link) for _, o in members[:MAX_LINKS]],
+            "number": len(members),
+        }
         for (contract, clause, sign), members in sorted(
             found.items(), key=lambda e: (e[0][2] != words.TRUTHS["FAILS"], -len(e[1]), e[0][:2])
         )
-    )
+    ]
 
 
 def _counted(signs: Sequence[Sign]) -> tuple[tuple[Sign, int], ...]:
@@ -311,14 +277,9 @@ def _counted(signs: Sequence[Sign]) -> tuple[tuple[Sign, int], ...]:
 
 
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """What names with numbers in them are sorted by."""
+    """A key that sorts names by the numbers in them."""
     parts = re.split(r"([0-9]{1,18})", text)
     return tuple((1, int(p), "") if p.isascii() and p.isdigit() else (0, 0, p) for p in parts)
-
-
-def _worst(counted: tuple[tuple[Sign, int], ...]) -> Sign:
-    """The verdict of the run as its exit code has it: any DIVERGE, else a fault, and so on."""
-    return counted[0][0] if counted else words.NOT_RUN
 
 
 def _lead(counted: tuple[tuple[Sign, int], ...], scheduled: int) -> str:

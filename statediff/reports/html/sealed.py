@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +19,9 @@ from statediff.evidence.seal import Sealed
 from statediff.model.codes import meaning_of
 from statediff.reports.copies import change_lines, files_of_copy
 from statediff.reports.html import words
-from statediff.reports.html.cells import Cell, cell, cut, entity, first, name
-from statediff.reports.html.clauses import Comparison
+from statediff.reports.html.cells import cell, cut, entity, first, name
+from statediff.reports.html.changes import View
+from statediff.reports.html.clauses import found_words
 from statediff.reports.html.page import Kind
 from statediff.reports.html.words import Sign
 from statediff.reports.record import reading
@@ -34,122 +34,64 @@ SEALED: Final = Kind(("report.css", "seal.css"), "report.js", (str(VERIFIER), "c
 MAX_ROWS: Final = 20
 
 
-@dataclass(frozen=True)
-class Seal:
-    """What a page says of the copy in it, and the copy."""
-
-    keys: tuple[str, ...]
-    """The ids of the keys that signed: SHA-256 of the public halves, in hex."""
-    sealed_at: str
-    leaves: int
-    disclosed: int
-    files: tuple[tuple[str, Markup], ...]
-    """Name → base64, which needs no escaping."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the files."""
-        return tuple(name for name, _ in self.files)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """The clauses of one stage, by truth and id."""
-
-    title: str
-    meaning: str
-    clauses: tuple[tuple[Sign, str], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counterexample:
-    """The finding that shows why the run was not right."""
-
-    clause: str
-    code: str
-    meaning: str
-    sentence: str
-    asked: str
-    missing: tuple[str, ...]
-    comparisons: tuple[Comparison, ...]
-    rows: tuple[tuple[str, str, tuple[tuple[str, Cell], ...]], ...]
-    evidence: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Copy:
-    """A copy that withholds something, as its page shows it."""
-
-    title: str
-    verdict: Sign
-    results: tuple[tuple[str, Sign, str], ...]
-    stages: tuple[Stage, ...]
-    codes: tuple[tuple[str, str], ...]
-    counterexample: Counterexample | None
-    changes: tuple[str, ...]
-    """The changes that a review shows, in lines."""
-    withheld: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
-    """Tier → (kind, number of leaves)."""
-    facts: tuple[tuple[str, str], ...]
-    seal: Seal
-
-
-def seal_of(sealed: Sealed, verified: v.Verified) -> Seal:
+def seal_of(sealed: Sealed, verified: v.Verified) -> View:
     """The copy, for a page; `verified` is what `verify` found in it."""
     envelope = v.parse(sealed.files["envelope.json"], "envelope.json")
-    return Seal(
-        tuple(str(entry["keyid"]) for entry in envelope["signatures"]),
-        str(verified.manifest["sealed_at"]), int(verified.manifest["tree"]["leaves"]),
-        len(verified.leaves),
-        tuple(
+    return {
+        "signers": [str(entry["keyid"]) for entry in envelope["signatures"]],
+        "sealed_at": str(verified.manifest["sealed_at"]),
+        "leaves": int(verified.manifest["tree"]["leaves"]),
+        "disclosed": len(verified.leaves),
+        "files": [
             (name, Markup(base64.b64encode(data).decode("ascii")))  # noqa: S704 - an alphabet of 65
             for name, data in sorted(sealed.files.items())
-        ),
-    )  # fmt: skip
+        ],
+    }
 
 
-def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> Copy:
-    """What the page of a copy shows, from its disclosed leaves alone; `BundleError`."""
+def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> View:
+    """Everything that the page of a copy shows, from its disclosed leaves alone; `BundleError`."""
     with reading(where):
         manifest = verified.manifest
         at = {leaf.path: leaf.value for leaf in verified.leaves}
         summary = at[v.SUMMARY]
-        return Copy(
-            title=f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
-            verdict=words.verdict(manifest["verdict"]),
-            results=tuple(
+        return {
+            "title": f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
+            "verdict": words.verdict(manifest["verdict"]),
+            "results": [
                 (title, words.result(summary["results"][key]), meaning)
                 for key, title, meaning in words.RESULTS
-            ),
-            stages=tuple(_stages(summary["clauses"])),
-            codes=tuple((name(code), meaning_of(code)) for code in summary["codes"]),
-            counterexample=_counterexample(at, _first_found(at)),
-            changes=tuple(map(cut, change_lines(at.get(v.REVIEW)))),
-            withheld=tuple(_withheld(verified.withheld)),
-            facts=(
-                ("Trial", name(manifest["trial"])), ("Sealed", str(manifest["sealed_at"])),
+            ],
+            "stages": list(_stages(summary["clauses"])),
+            "codes": [(name(code), meaning_of(code)) for code in summary["codes"]],
+            "counterexample": _counterexample(at, _first_found(at)),
+            "changes": list(map(cut, change_lines(at.get(v.REVIEW)))),
+            "withheld": list(_withheld(verified.withheld)),
+            "facts": [
+                ("Trial", name(manifest["trial"])),
+                ("Sealed", str(manifest["sealed_at"])),
                 ("Judged by statediff", name(manifest["statediff"])),
                 ("Kernel", name(manifest["kernel"])),
                 ("Root of the tree", str(manifest["tree"]["root"])),
-            ),
-            seal=seal_of(sealed, verified),
-        )  # fmt: skip
+            ],
+            "seal": seal_of(sealed, verified),
+        }
 
 
-def _withheld(
-    tags: Mapping[str, int],
-) -> Iterator[tuple[str, tuple[tuple[str, int], ...]]]:
+def _withheld(tags: Mapping[str, int]) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+    """Each tier, with the kinds and the number of leaves that it alone may see."""
     for tier in v.TIERS:
         own = [(tag.partition("/")[2], n) for tag, n in tags.items() if tag.startswith(f"{tier}/")]
         if own:
-            yield tier, tuple(own)
+            yield tier, own
 
 
-def _stages(clauses: Sequence[Json]) -> Iterator[Stage]:
+def _stages(clauses: Sequence[Json]) -> Iterator[tuple[str, str, list[tuple[Sign, str]]]]:
+    """Each stage that has clauses: its title, its meaning, and its clauses by truth and id."""
     for key, title, meaning in words.STAGES:
         own = [(words.truth(c["truth"]), name(c["clause"])) for c in clauses if c["stage"] == key]
         if own:
-            yield Stage(title, meaning, tuple(own))
+            yield title, meaning, own
 
 
 def _first_found(at: Mapping[str, Json]) -> Json | None:
@@ -160,31 +102,22 @@ def _first_found(at: Mapping[str, Json]) -> Json | None:
     return {**found[0], "evidence": []} if found else None
 
 
-def _counterexample(at: Mapping[str, Json], recorded: Json | None) -> Counterexample | None:
+def _counterexample(at: Mapping[str, Json], recorded: Json | None) -> View | None:
     """The finding in words; what its clause asks is known where the contract is disclosed too."""
     if recorded is None:
         return None
     asked = clause_sentence(files_of_copy(at), str(recorded["clause"]))
     found = worded_finding(recorded, asked)
-    witness = found["witness"]
-    return Counterexample(
-        clause=name(found["clause"]),
-        code=name(found["code"]),
-        meaning=meaning_of(found["code"]),
-        sentence=cut(found["sentence"]),
-        asked=cut(asked),
-        missing=tuple(cut(each) for each in found["missing"]),
-        comparisons=tuple(
-            Comparison(cut(c["text"]), cut(c["left"]), name(c["operator"]), cut(c["right"]))
-            for c in witness["comparisons"]
-        ),
-        rows=tuple(
+    return {
+        **found_words(found),
+        "clause": name(found["clause"]),
+        "asked": cut(asked),
+        "rows": [
             (
                 name(row["side"]),
                 entity(row["type"], key_from(row["key"])),
-                tuple((name(f), cell(x)) for f, x in fields_from(row["fields"]).items()),
+                [(name(f), cell(x)) for f, x in fields_from(row["fields"]).items()],
             )
-            for row in first(witness["rows"], MAX_ROWS)
-        ),
-        evidence=", ".join(name(each) for each in first(found["evidence"], MAX_ROWS)),
-    )
+            for row in first(found["witness"]["rows"], MAX_ROWS)
+        ],
+    }

@@ -1,13 +1,16 @@
-"""The page of one trial: all a reviewer asks of a bundle, from the bundle and nothing else."""
+"""The page of one trial: everything that a reviewer asks of a bundle, from the bundle alone.
+
+A view is the bundle's documents with what a reader needs beside them, by name. The templates bound
+each text that a run wrote (`name`, `cut`), and the page escapes it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from statediff.contract.file import parse_contract
 from statediff.errors import ContractError, InputError
@@ -21,51 +24,22 @@ from statediff.reports.attribution import Doing, Makers, listing
 from statediff.reports.graph import trial_content
 from statediff.reports.html import words
 from statediff.reports.html.beside import NOTHING, Beside
-from statediff.reports.html.cells import (
-    VALUE,
-    Cell,
-    cell,
-    cut,
-    first,
-    name,
-    place,
-    rest,
-)
-from statediff.reports.html.changes import (
-    Change,
-    Group,
-    Standings,
-    anchor_of,
-    change,
-    counts,
-    groups,
-)
-from statediff.reports.html.clauses import (
-    Allowed,
-    Canonical,
-    Effect,
-    Stage,
-    Witnesses,
-    allowed,
-    effects,
-    stages,
-)
-from statediff.reports.html.graph import Picture, picture
-from statediff.reports.html.words import Sign
+from statediff.reports.html.cells import VALUE, Cell, cell, cut, first, name, rest
+from statediff.reports.html.changes import Standings, View, change, counts, groups
+from statediff.reports.html.clauses import Canonical, Witnesses, allowed, effects, stages
+from statediff.reports.html.graph import picture
 from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
-from statediff.reports.readside import ReadSide, read_side
-from statediff.reports.record import Reading, Record, parsed, reading, reservations
-
-if TYPE_CHECKING:
-    from statediff.reports.html.sealed import Seal
+from statediff.reports.readside import read_side
+from statediff.reports.record import Record, parsed, reading, reservations
 
 Json = Any
 MAX_ACTIONS: Final = 2_000
 MAX_HIDDEN: Final = 2_000
-MAX_DOUBTS: Final = 1_000
 MAX_UNEXPLAINED: Final = 100
 MAX_LINES: Final = 3_000
+MAX_MEMBERS: Final = 60
+MAX_CHANGES: Final = 20
 STEPS: Final = {
     "reset_verified_at": "the reset was proven",
     "agent_started_at": "the agent started",
@@ -73,333 +47,170 @@ STEPS: Final = {
     "agent_finished_at": "the agent ended",
     "settled_at": "all systems had settled",
 }
-
-
-MAX_MEMBERS: Final = 60
-MAX_CHANGES: Final = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Action:
-    """One call of the trace, or one transaction where nobody recorded calls."""
-
-    id: str
-    tool: str
-    kind: str
-    arguments: tuple[tuple[str, Cell], ...]
-    result: Cell
-    error: str
-    principal: str
-    attempt: int
-    when: str
-    parent: str
-    changes: str
-    breaks: tuple[str, ...]
-    judged: tuple[tuple[str, str], ...] = ()
-    """Each question about the call by itself that a clause asks, and its truth."""
-
-    @property
-    def is_unrecorded(self) -> bool:
-        """Whether nothing is known of the call but what it changed."""
-        cells = (*(cell for _, cell in self.arguments), self.result)
-        return all(cell.kind == "unobserved" and cell.note == cells[0].note for cell in cells)
-
-
-def action_view(doing: Doing) -> Action:
-    """A call as a page shows it."""
-    action = doing.document
-    arguments = decode(action["arguments"])
-    members = arguments.items if isinstance(arguments, Map) else (("", arguments),)
-    times = [decode(action[step]) for step in ("started_at", "finished_at")]
-    known = [show(moment) for moment in times if moment is not None]
-    return Action(
-        id=name(action["id"]),
-        tool=name(action["tool"]),
-        kind=name(action["class"]),
-        arguments=tuple((name(key), cell(value)) for key, value in members[:MAX_MEMBERS]),
-        result=cell(decode(action["result"])),
-        error=cut(action["error"] or ""),
-        principal=name(action["principal"] or ""),
-        attempt=int(action["attempt"]),
-        when=" to ".join(known),
-        parent=name(action.get("parent") or ""),
-        changes=cut(listing(doing.changes, MAX_CHANGES), 4000),
-        breaks=doing.breaks[:MAX_CHANGES],
-        judged=()
-        if doing.span is None
-        else tuple((name, truth) for name, truth in doing.span.truths if truth is not None),
-    )
-
-
-@dataclass(frozen=True)
-class Excluded:
-    """A difference that is not judged, with the rule that says so."""
-
-    change: Change
-    rule: str
-    by: str
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """A place of which nothing is known."""
-
-    place: str
-    path: str
-    cause: str
-    source: str
-    stage: str
-
-
-@dataclass(frozen=True)
-class Said:
-    """One name of the answer."""
-
-    name: str
-    value: Cell
-
-
-@dataclass(frozen=True)
-class Message:
-    """One turn: what the user said, how many calls it led to, and the agent's reply."""
-
-    text: str
-    calls: int
-    reply: Cell
-
-
-@dataclass(frozen=True)
-class Number:
-    """One metric; `value` is "not defined" where it has none."""
-
-    title: str
-    value: str
-    exact: str
-    meaning: str
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What changed, and what the contract makes of it."""
-
-    total: int
-    counts: tuple[tuple[Sign, int], ...]
-    unexplained: tuple[Change, ...]
-    more_unexplained: str
-    picture: Picture | None
-    groups: tuple[Group, ...]
-    more: str
-
-
-@dataclass(frozen=True)
-class Outside:
-    """What is not judged, by rule, and what is not known."""
-
-    rules: tuple[tuple[str, str, str], ...]
-    excluded: tuple[Excluded, ...]
-    more_excluded: str
-    doubts: tuple[Doubt, ...]
-    more_doubts: str
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A trial as its page shows it."""
-
-    title: str
-    verdict: Sign
-    tally: str
-    course: tuple[str, ...]
-    """How the run stood on its way, in sentences."""
-    lead: str
-    reason: str
-    asked: str
-    done_by: str
-    results: tuple[tuple[str, Sign, str], ...]
-    facts: tuple[tuple[str, str], ...]
-    intent: str
-    inputs: tuple[tuple[str, Cell], ...]
-    stages: tuple[Stage, ...]
-    allowed: tuple[Allowed, ...]
-    effects: tuple[Effect, ...]
-    frame_is_open: str
-    changes: Changes
-    outside: Outside
-    readings: tuple[Reading, ...]
-    steps: tuple[tuple[str, str], ...]
-    unsettled: tuple[tuple[str, str], ...]
-    receipt: str
-    trace_note: str
-    actions: tuple[Action, ...]
-    more_actions: str
-    answer_missing: str
-    answer: tuple[Said, ...]
-    more_answer: str
-    claims: Stage | None
-    numbers: tuple[Number, ...]
-    contract: tuple[str, ...]
-    more_contract: str
-    reads: ReadSide | None
-    """What the run read, where the contract says something of it."""
-    turns: tuple[Message, ...] = ()
-    """What the user and the agent said, where the log has it."""
-    more_turns: str = ""
-    duration: str = ""
-    """How long the agent worked; empty where nobody measured it."""
-    beside: Beside = NOTHING
-    """What is not in the bundle: the agent's process, and the pages beside this one."""
-    seal: Seal | None = None
-    """The sealed copy that the page is made from and carries."""
-
-    @property
-    def menu(self) -> dict[str, str]:
-        """Anchor → title of the sections that say something; the page has these and no others."""
-        agent = self.beside.agent
-        is_about_calls = any(title == words.CALLS for title, *_ in self.results)
-        is_known = agent.command or agent.exit or agent.ending or agent.outputs or self.duration
-        sections = (
-            ("task", "Task", True),
-            ("clauses", "Clauses", True),
-            ("unexplained", "Unexplained", self.changes.unexplained),
-            ("graph", "Graph", self.changes.picture),
-            ("changes", "All changes", True),
-            ("answer", "Answer", self.claims or not self.answer_missing),
-            ("agent", "Agent", is_known or self.turns),
-            ("actions", "Tool calls", self.actions or is_about_calls),
-            ("reads", "Read", self.reads),
-            ("excluded", "Excluded", self.outside.rules),
-            ("unknown", "Unknown", self.outside.doubts),
-            ("readings", "Captures", True),
-            ("numbers", "Numbers", True),
-            ("contract", "Contract", True),
-            ("verify", "Verify", self.seal),
-            ("replay", "Reproduce", True),
-        )
-        return {anchor: title for anchor, title, is_filled in sections if is_filled}
-
-
-def trial_view(bundle: Bundle, where: str, stand: type[Standings] = Standings) -> Trial:
-    """What the page of the bundle shows; `BundleError` if the bundle contradicts itself.
-
-    `stand` says what the contract makes of each change.
-    """
-    with reading(where):
-        return _view(parsed(bundle), stand)
-
-
 _EVIDENCE: Final = ("trace.json", "timeline.json", "captures.json")
 
 
-def _view(bundle: Bundle, stand: type[Standings]) -> Trial:
+def trial_view(
+    bundle: Bundle,
+    where: str,
+    stand: type[Standings] = Standings,
+    *,
+    beside: Beside = NOTHING,
+    seal: View | None = None,
+) -> View:
+    """Everything that the page of the bundle shows; `BundleError` if the bundle contradicts itself.
+
+    `stand` says what the contract makes of each change; `beside` and `seal` are not in the bundle.
+    """
+    with reading(where):
+        view = {**_view(parsed(bundle), stand), "beside": beside, "seal": seal}
+        return {**view, "menu": _menu(view)}
+
+
+def _menu(view: View) -> dict[str, str]:
+    """Anchor → title of the sections that say something; the page has these and no others."""
+    agent = view["beside"].agent
+    is_about_calls = any(title == words.CALLS for title, *_ in view["results"])
+    is_known = agent.command or agent.exit or agent.ending or agent.outputs or view["duration"]
+    sections = (
+        ("task", "Task", True),
+        ("clauses", "Clauses", True),
+        ("unexplained", "Unexplained", view["changes"]["unexplained"]),
+        ("graph", "Graph", view["changes"]["picture"]),
+        ("changes", "All changes", True),
+        ("answer", "Answer", view["claims"] or not view["answer_missing"]),
+        ("agent", "Agent", is_known or view["turns"]),
+        ("actions", "Tool calls", view["actions"] or is_about_calls),
+        ("reads", "Read", view["reads"]),
+        ("excluded", "Excluded", view["rules"]),
+        ("unknown", "Unknown", view["doubts"]),
+        ("readings", "Captures", True),
+        ("numbers", "Numbers", True),
+        ("contract", "Contract", True),
+        ("verify", "Verify", view["seal"]),
+        ("replay", "Reproduce", True),
+    )
+    return {anchor: title for anchor, title, is_filled in sections if is_filled}
+
+
+def _view(bundle: Bundle, stand: type[Standings]) -> View:
     record, manifest = Record(bundle), bundle.manifest
     judged, trial, fragments = record.judgement, record.trial, record.fragments
     trace, timeline, captures = map(bundle.document, _EVIDENCE)
-    contract = _compiled(bundle)
-    rule_of = _Rules(contract)
-    frame_is_open = contract is not None and contract.contract.frame_is_open
-    standings = stand(judged, _sections(judged, contract), frame_is_open)
-    changes = _changes(bundle, judged, standings, rule_of, fragments)
-    why = words.reason(judged)
+    compiled = _compiled(bundle)
+    rule_of = _Rules(compiled)
+    standings = stand(
+        judged,
+        _sections(judged, compiled),
+        compiled is not None and compiled.contract.frame_is_open,
+    )
     makers = Makers(judged, trace, captures["history"])
     doings = list(makers.doings())
-    judged_stages = stages(judged, Witnesses(fragments, rule_of, _canonical(contract)), makers)
+    judged_stages = stages(judged, Witnesses(fragments, rule_of, _canonical(compiled)), makers)
     answer, lines = answer_from(bundle.document("answer.json")), _lines(bundle)
-    said = [] if isinstance(answer, NoAnswer) else _said(answer)
-    return Trial(
-        title=f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
-        verdict=words.verdict_of(judged["verdict"], bundle.files["contract.yaml"]),
-        tally=words.tally(judged["clauses"]),
-        course=record.course,
-        lead=why.lead,
-        reason=cut(why.found),
-        asked=cut(why.asked),
-        done_by=cut(makers.first()),
-        results=tuple(
+    return {
+        "title": f"{name(manifest['contract'])} {name(manifest['contract_version'])}",
+        "verdict": words.verdict_of(judged["verdict"], bundle.files["contract.yaml"]),
+        "tally": words.tally(judged["clauses"]),
+        "course": record.course,
+        "why": words.reason(judged),
+        "done_by": makers.first(),
+        "results": [
             (title, words.result(judged["results"][key]), meaning)
             for key, title, meaning in words.RESULTS
             if judged["results"][key] is not None
+        ],
+        "facts": list(_facts(manifest, trial, bundle)),
+        **_asked(compiled, standings),
+        "stages": judged_stages,
+        "changes": _changes(bundle, judged, standings, rule_of, fragments),
+        "rules": rule_of.listed,
+        "excluded": [
+            {"change": change(h["delta"], standings.of(h["delta"]), (), rule_of), **h}
+            for h in first(judged["hidden"], MAX_HIDDEN)
+        ],
+        "more_excluded": rest(judged["hidden"], MAX_HIDDEN, "differences"),
+        "doubts": judged["doubts"],
+        "readings": list(record.readings()),
+        "steps": list(_steps(timeline)),
+        "unsettled": timeline["unsettled"] if timeline else (),
+        "receipt": _receipt(trial),
+        "trace_note": _trace_note(trace, captures),
+        "actions": [_action(doing) for doing in first(doings, MAX_ACTIONS)],
+        "more_actions": rest(doings, MAX_ACTIONS, "actions"),
+        "answer_missing": answer.cause if isinstance(answer, NoAnswer) else "",
+        **_answered(answer),
+        "claims": next((s for s in judged_stages if s["name"] == "answer"), None),
+        "numbers": [_number(*entry, judged["metrics"]) for entry in words.NUMBERS],
+        "contract": lines[:MAX_LINES],
+        "more_contract": rest(lines, MAX_LINES, "lines of the contract"),
+        "turns": list(_messages(trace)),
+        "more_turns": rest(trace["turns"] or [], MAX_MEMBERS, "turns"),
+        "duration": _duration(timeline),
+        "reads": read_side(bundle.files["contract.yaml"], judged, trace, answer),
+    }
+
+
+def _asked(compiled: Compiled | None, standings: Standings) -> View:
+    """The contract's own words; empty where this version cannot bind it."""
+    if compiled is None:
+        return {"intent": "", "inputs": (), "allowed": (), "effects": (), "frame_is_open": ""}
+    contract, frame = compiled.contract, compiled.contract.document.frame
+    return {
+        "intent": contract.document.intent.strip(),
+        "inputs": [(key, cell(value)) for key, value in contract.inputs.items()],
+        "allowed": allowed(contract, standings),
+        "effects": effects(contract),
+        "frame_is_open": "" if isinstance(frame, str) else frame.open,
+    }
+
+
+def _action(doing: Doing) -> View:
+    """One call of the trace, or one transaction where nobody recorded calls."""
+    action = doing.document
+    arguments = decode(action["arguments"])
+    members = arguments.items if isinstance(arguments, Map) else (("", arguments),)
+    shown = [(key, cell(value)) for key, value in members[:MAX_MEMBERS]]
+    result = cell(decode(action["result"]))
+    cells = (*(value for _, value in shown), result)
+    times = [decode(action[step]) for step in ("started_at", "finished_at")]
+    return {
+        **action,
+        "parent": action.get("parent"),
+        "arguments": shown,
+        "result": result,
+        "is_unrecorded": all(
+            each.kind == "unobserved" and each.note == cells[0].note for each in cells
         ),
-        facts=tuple(_facts(manifest, trial, bundle)),
-        intent="" if contract is None else cut(contract.contract.document.intent.strip(), 4000),
-        inputs=() if contract is None else tuple(
-            (name(key), cell(value)) for key, value in contract.contract.inputs.items()
-        ),
-        stages=judged_stages,
-        allowed=() if contract is None else allowed(contract.contract, standings),
-        effects=() if contract is None else effects(contract.contract),
-        frame_is_open=_open_frame(contract),
-        changes=changes,
-        outside=_outside(judged, standings, rule_of),
-        readings=tuple(record.readings()),
-        steps=tuple(_steps(timeline)),
-        unsettled=tuple((name(s), cut(c)) for s, c in timeline["unsettled"]) if timeline else (),
-        receipt=_receipt(trial),
-        trace_note=_trace_note(trace, captures),
-        actions=tuple(action_view(d) for d in first(doings, MAX_ACTIONS)),
-        more_actions=rest(doings, MAX_ACTIONS, "actions"),
-        answer_missing=cut(answer.cause) if isinstance(answer, NoAnswer) else "",
-        answer=tuple(said[:MAX_MEMBERS]),
-        more_answer=rest(said, MAX_MEMBERS, "members of the answer"),
-        claims=next((s for s in judged_stages if s.name == "answer"), None),
-        numbers=tuple(_number(*entry, judged["metrics"]) for entry in words.NUMBERS),
-        contract=lines[:MAX_LINES],
-        more_contract=rest(lines, MAX_LINES, "lines of the contract"),
-        turns=tuple(_messages(trace)),
-        more_turns=rest(trace["turns"] or (), MAX_MEMBERS, "turns"),
-        duration=_duration(timeline),
-        reads=read_side(bundle.files["contract.yaml"], judged, trace, answer),
-    )  # fmt: skip
+        "when": " to ".join(show(moment) for moment in times if moment is not None),
+        "changes": listing(doing.changes, MAX_CHANGES),
+        "breaks": doing.breaks[:MAX_CHANGES],
+        "judged": [
+            (question, truth)
+            for question, truth in (doing.span.truths if doing.span else ())
+            if truth is not None
+        ],
+    }
 
 
 def _changes(
     bundle: Bundle, judged: Json, standings: Standings, rule_of: _Rules, fragments: Json
-) -> Changes:
+) -> View:
     deltas = judged["deltas"]
     loose = [d for d in deltas if d["id"] in standings.loose]
     listed = groups(deltas, standings, rule_of, list_notes(deltas, fragments))
-    return Changes(
-        total=len(deltas),
-        counts=counts(standings.of(d) for d in deltas),
-        unexplained=tuple(
-            replace(
-                change(d, standings.of(d), standings.clauses(d), rule_of),
-                anchor=anchor_of(d["id"]),
-            )
+    return {
+        "total": len(deltas),
+        "counts": counts(standings.of(d) for d in deltas),
+        "unexplained": [
+            change(d, standings.of(d), standings.clauses(d), rule_of)
             for d in first(loose, MAX_UNEXPLAINED)
-        ),
-        more_unexplained=rest(loose, MAX_UNEXPLAINED, "such changes"),
-        picture=picture(judged, standings, lambda drawn: trial_content(bundle, drawn)),
-        groups=listed,
-        more=rest(deltas, sum(len(c) for g in listed for _, c in g.chunks), "changes"),
-    )
-
-
-def _outside(judged: Json, standings: Standings, rule_of: _Rules) -> Outside:
-    hidden, doubts = judged["hidden"], judged["doubts"]
-    excluded = tuple(
-        Excluded(
-            change=change(h["delta"], standings.of(h["delta"]), (), rule_of),
-            rule=cut(h["rule"]),
-            by="outside the boundary" if h["by"] == "boundary" else "equal once canonicalized",
-        )
-        for h in first(hidden, MAX_HIDDEN)
-    )
-    return Outside(
-        rules=rule_of.listed,
-        excluded=excluded,
-        more_excluded=rest(hidden, MAX_HIDDEN, "differences"),
-        doubts=tuple(
-            Doubt(
-                place=place(d),
-                path=name(d["path"] or ""),
-                cause=cut(d["cause"]),
-                source=name(d["source"]),
-                stage=name(d["stage"]),
-            )
-            for d in first(doubts, MAX_DOUBTS)
-        ),
-        more_doubts=rest(doubts, MAX_DOUBTS, "places"),
-    )
+        ],
+        "more_unexplained": rest(loose, MAX_UNEXPLAINED, "such changes"),
+        "picture": picture(judged, standings, lambda drawn: trial_content(bundle, drawn)),
+        "groups": listed,
+        "more": rest(deltas, sum(len(c) for g in listed for _, c in g["chunks"]), "changes"),
+    }
 
 
 def _compiled(bundle: Bundle) -> Compiled | None:
@@ -424,7 +235,7 @@ def _canonical(compiled: Compiled | None) -> Canonical:
 
 
 class _Rules:
-    """What ν does, by place: the words that say which rule changed a value."""
+    """The rules of ν by place: the words that say which rule changed a value."""
 
     def __init__(self, compiled: Compiled | None) -> None:
         uses = () if compiled is None else compiled.book.uses
@@ -466,11 +277,6 @@ def _sections(judged: Json, compiled: Compiled | None) -> dict[str, str]:
     return found
 
 
-def _open_frame(compiled: Compiled | None) -> str:
-    frame = None if compiled is None else compiled.contract.document.frame
-    return "" if frame is None or isinstance(frame, str) else cut(frame.open)
-
-
 def _facts(manifest: Json, trial: Json, bundle: Bundle) -> Iterator[tuple[str, str]]:
     yield "Agent", name(trial["agent"])
     yield "Trial", name(trial["id"])
@@ -494,13 +300,14 @@ def _steps(timeline: Json) -> Iterator[tuple[str, str]]:
             yield STEPS[step], "not recorded" if moment is None else show(moment)
 
 
-def _messages(trace: Json) -> Iterator[Message]:
+def _messages(trace: Json) -> Iterator[View]:
+    """The user's message, the number of calls it led to, and the agent's reply, turn by turn."""
     turns = trace["turns"] or []
     ends = [*(turn["calls_before"] for turn in turns[1:]), len(trace["actions"])]
     for turn, end in list(zip(turns, ends, strict=False))[:MAX_MEMBERS]:
         reply = answer_from(turn["reply"])
-        told = Cell("no reply", "null") if isinstance(reply, NoAnswer) else cell(reply, 2_000)
-        yield Message(cut(turn["message"], 2_000), end - turn["calls_before"], told)
+        shown = Cell("no reply", "null") if isinstance(reply, NoAnswer) else cell(reply, 2_000)
+        yield {"text": turn["message"], "calls": end - turn["calls_before"], "reply": shown}
 
 
 def _duration(timeline: Json) -> str:
@@ -538,23 +345,26 @@ def _trace_note(trace: Json, captures: Json) -> str:
     return f"The log is {kept}. What happened between the two captures: {'; '.join(told)}."
 
 
-def _said(answer: Any) -> list[Said]:
-    if isinstance(answer, Map):
-        return [Said(name(key), cell(value, 2 * VALUE)) for key, value in answer.items]
-    return [Said("", cell(answer, 2 * VALUE))]
+def _answered(answer: Any) -> View:
+    """The names of the answer with their values; the whole one where it has no names."""
+    said = answer.items if isinstance(answer, Map) else (("", answer),)
+    said = () if isinstance(answer, NoAnswer) else said
+    return {
+        "answer": [(key, cell(value, 2 * VALUE)) for key, value in said[:MAX_MEMBERS]],
+        "more_answer": rest(said, MAX_MEMBERS, "members of the answer"),
+    }
 
 
-def _number(key: str, title: str, meaning: str, metrics: Json) -> Number:
+def _number(key: str, title: str, meaning: str, metrics: Json) -> tuple[str, str, str, str]:
+    """A metric: its title, its value, the fraction that it is, and what it means."""
     text = metrics[key]
     if text is None:
-        return Number(title, "not defined", "", meaning)
+        return title, "not defined", "", meaning
     above, below = (int(part) for part in str(text).split("/"))
     if below <= 0:
         raise ValueError(f"{key} is {text}")
-    value = Fraction(above, below)
-    return Number(title, f"{float(value):.0%}", f"{above} of {below}", meaning)
+    return title, f"{float(Fraction(above, below)):.0%}", f"{above} of {below}", meaning
 
 
-def _lines(bundle: Bundle) -> tuple[str, ...]:
-    text = bundle.files["contract.yaml"].decode("utf-8", "replace")
-    return tuple(cut(line, 2000) for line in text.split("\n"))
+def _lines(bundle: Bundle) -> list[str]:
+    return bundle.files["contract.yaml"].decode("utf-8", "replace").split("\n")

@@ -1,4 +1,4 @@
-"""What verdicts, truths and stages are called where no programmer reads them."""
+"""The words for verdicts, truths and stages where no programmer reads them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def truth(name: object) -> Sign:
 
 @dataclass(frozen=True)
 class Reason:
-    """What decided a verdict, first of all: in general, what was found, and what was asked."""
+    """The first reason of a verdict: in general, as found, and as asked."""
 
     lead: str = ""
     found: str = ""

@@ -1,4 +1,4 @@
-"""What people call rows without a key: the natural key by which a contract's `identify` pairs them.
+"""Names for rows without a key: the natural key by which a contract's `identify` pairs them.
 
 Wording only. A bundle keeps the key of such a row, the digest of its content. Where it shows the
 row as well, reports name it by the fields that the contract matches on.

@@ -1,4 +1,4 @@
-"""What kept a clause from being decided: the agent, the environment or the contract.
+"""The cause of an undecided clause: the agent, the environment or the contract.
 
 A cause that lies with the agent mostly says so (`is_by_agent`). Of a value or a type that is not
 known after the run, for what is there now, the two states tell: where it was known before, or was
@@ -26,7 +26,7 @@ _Written: TypeAlias = tuple[str, str | None, str]
 
 
 def origins_in(bundle: Bundle) -> Callable[[Json], str | None]:
-    """Of a finding of the bundle, what kept its clause from being decided; None if nothing did."""
+    """A function from a finding of the bundle to the cause of its undecided clause, or None."""
     made: _Made | None = None
 
     def origin(finding: Json) -> str | None:
@@ -45,7 +45,7 @@ def origins_in(bundle: Bundle) -> Callable[[Json], str | None]:
 
 @dataclass(frozen=True)
 class _Made:
-    """What the run made unknown, and what was not known before it, with their causes."""
+    """Values that the run made unknown, and those not known before it, with their causes."""
 
     written: frozenset[_Written] = frozenset()
     before: frozenset[str] = frozenset()
@@ -53,7 +53,7 @@ class _Made:
     """The calls whose arguments no log keeps."""
 
     def is_of(self, explanation: Json) -> bool:
-        """Whether something of it is among what was not known."""
+        """True if something of it is among what was not known."""
         if isinstance(explanation, list):
             return any(map(self.is_of, explanation))
         if isinstance(explanation, str):
@@ -136,7 +136,7 @@ def _unkept(trace: Json) -> Iterator[str]:
 
 
 def _lies_with_agent(explanation: Json, made: _Made) -> bool:
-    """Whether its words say so; those of a version that this one does not know say nothing."""
+    """True if its words say so; those of a version that this one does not know say nothing."""
     try:
         return is_by_agent(explanation_from(explanation)) or made.is_of(explanation)
     except InputError:

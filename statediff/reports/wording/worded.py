@@ -92,7 +92,7 @@ def _as_captured(finding: Json, hidden: Mapping[str, Json]) -> Json:
 
 
 _BARE: Final = {Reason.WRITTEN, Reason.COMPARED, Reason.TEST}
-"""What was found of a condition, without the entities of which it was found."""
+"""The finding about a condition, without its entities."""
 
 _MAX_NAMED: Final = 3
 
@@ -127,7 +127,7 @@ def _entity(row: Json) -> Json:
 
 
 def clause_sentence(files: Mapping[str, bytes], clause: str) -> str:
-    """What a clause asks; nothing where the contract or the schema is not among the files."""
+    """The sentence of a clause; empty where the contract or the schema is not among the files."""
     return _asked(files).get(clause, "")
 
 

@@ -16,15 +16,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from statediff.atomic import write_atomically
+from statediff.contract.authoring.versions import read_releases
 from statediff.entrypoints import plug_ins
 from statediff.errors import BundleError, StorageError, UsageError
-
-if TYPE_CHECKING:
-    from statediff.evidence.log import Log, Record
-    from statediff.evidence.verify import Signer, Verified
+from statediff.evidence.canonical import read, write
+from statediff.evidence.log import (
+    Log,
+    Record,
+    made_again,
+    read_log,
+    record_entry,
+    roots_entries,
+    roots_record,
+    seal_record,
+)
+from statediff.evidence.seal import is_sealed
+from statediff.evidence.statements import payload_of
+from statediff.evidence.vault import EXPIRY, read_expiry
+from statediff.evidence.verify import Signer, Verified, verify
+from statediff.workspace.bundles import load_copy, read_file, verifying
+from statediff.workspace.logs.releases import check_release
 
 CLOCK_SLACK: Final = timedelta(minutes=1)
 """How far a clock that is set right may go back between two entries."""
@@ -32,8 +46,6 @@ CLOCK_SLACK: Final = timedelta(minutes=1)
 
 def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
     """The number and the line of the entry that `make` gives for the log as it is, now in it."""
-    from statediff.evidence.log import read_log
-
     with _open(log) as descriptor:
         content = _content(descriptor)
         # A torn line was never acknowledged; the next entry takes its place.
@@ -50,8 +62,6 @@ def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
 
 def _require_later(log: Path, kept: Log, line: bytes) -> None:
     """`UsageError` for an entry that says it was made before the one before it."""
-    from statediff.evidence.canonical import read
-
     try:
         entries = (read(each, "an entry") for each in (*kept.lines[-1:], line))
         last, now = (datetime.fromisoformat(entry["at"]) for entry in entries)
@@ -80,16 +90,12 @@ def secret_of(log: Path) -> bytes:
 
 def register(log: Path, trial: str, roots: Mapping[str, str]) -> int:
     """The trial's state roots are in the log; gives the number of their entry."""
-    from statediff.evidence.log import record_entry, roots_record
-
     record, now = roots_record(trial, roots), datetime.now(UTC).replace(microsecond=0)
     return append(log, partial(record_entry, record=record, at=now))[0]
 
 
 def states_facts(found: Verified, log: Path | None) -> dict[str, Any]:
-    """What a verified copy binds of its states, and where a log has that, as plain JSON."""
-    from statediff.evidence.log import made_again, roots_entries
-
+    """The state roots in a verified copy, and their entries in a log, as plain JSON."""
     if found.states is None:
         return {"states": None, "judged_by": None, "logged": None, "made_again": []}
     [manifest] = [leaf.value[0] for leaf in found.leaves if leaf.path == "manifest.json#"]
@@ -105,9 +111,6 @@ def states_facts(found: Verified, log: Path | None) -> dict[str, Any]:
 
 def load_log(path: Path) -> Log:
     """The log in a file; `UsageError` where it cannot be read."""
-    from statediff.evidence.log import read_log
-    from statediff.workspace.bundles import read_file
-
     return read_log(read_file(path))
 
 
@@ -149,9 +152,6 @@ def records(path: Path, trust: Sequence[Signer] | None, secret: bytes = b"") -> 
 
     `UsageError` without a trust file where one is needed, `BundleError` for what is not so signed.
     """
-    from statediff.evidence.seal import is_sealed
-    from statediff.workspace.bundles import read_file
-
     if path.is_file() and (other := _of_plug_in(read_file(path), trust, secret)) is not None:
         return [other]
     if trust is None:
@@ -179,22 +179,13 @@ def _of_plug_in(data: bytes, trust: Sequence[Signer] | None, secret: bytes) -> R
 
 
 def _sealed(path: Path, trust: Sequence[Signer]) -> Record:
-    from statediff.evidence.log import seal_record
-    from statediff.evidence.verify import Rejected, verify
-    from statediff.workspace.bundles import load_copy
-
     sealed = load_copy(path, None)
-    try:
+    with verifying(path):
         return seal_record(sealed, verify(sealed.files, trust))
-    except Rejected as error:
-        raise BundleError(f"{path}: INVALID: {error}") from error
 
 
 def retention(data: bytes, trust: Sequence[Signer]) -> Record:
     """The record of an erasure."""
-    from statediff.evidence.log import Record
-    from statediff.evidence.vault import read_expiry
-
     payload, signer = read_expiry(data, trust)
     said = {"by": signer, "items": str(len(payload["items"])), "because": str(payload["because"])}
     return Record("retention", str(payload["root"]), _digest(data), said)
@@ -202,11 +193,6 @@ def retention(data: bytes, trust: Sequence[Signer]) -> Record:
 
 def releases(data: bytes, name: str, trust: Sequence[Signer]) -> list[Record]:
     """The records of all versions of a `released.yaml`, each signed; a sign-off is another one."""
-    from statediff.contract.authoring.versions import read_releases
-    from statediff.evidence.canonical import write
-    from statediff.evidence.log import Record
-    from statediff.workspace.logs.releases import check_release
-
     found = []
     for version, entry in sorted(read_releases(data, name).entries.items()):
         check_release(version, entry, trust)
@@ -221,10 +207,7 @@ def releases(data: bytes, name: str, trust: Sequence[Signer]) -> list[Record]:
 
 
 def _is_expiry(data: bytes) -> bool:
-    """Which sort a signed file claims to be; its signature is checked by the reader."""
-    from statediff.evidence.statements import payload_of
-    from statediff.evidence.vault import EXPIRY
-
+    """The kind that a signed file claims to be; the reader checks its signature."""
     try:
         payload = json.loads(payload_of(data, "record"))
     except (ValueError, RecursionError) as error:
