@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from statediff.cli.options import JsonFlag
+from statediff.cli.options import JsonFlag, PageOptions
 from statediff.cli.output import at_work, note_doubtful, print_result, shown
 from statediff.errors import StorageError, UsageError
 
@@ -58,6 +58,19 @@ class RunStates:
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asking(PageOptions):
+    """Whether the owner is asked, and where."""
+
+    in_terminal: Annotated[
+        bool,
+        typer.Option("--ask", help="Ask, at most six questions; the answers are kept beside it."),
+    ] = False
+    on_page: Annotated[
+        bool, typer.Option("--page", help="Ask on a page in the browser instead.")
+    ] = False
+
+
 def init(
     sources: Annotated[
         list[str],
@@ -67,6 +80,7 @@ def init(
         ),
     ],
     runs: RunStates,
+    asking: Asking,
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The contract's name.")
     ] = "drafts/first",
@@ -75,10 +89,6 @@ def init(
         typer.Option(
             "--sandbox", help="Also write a sandbox that begins every trial with these states."
         ),
-    ] = False,
-    asks: Annotated[
-        bool,
-        typer.Option("--ask", help="Ask, at most six questions; the answers are kept beside it."),
     ] = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where the two files are written.")
@@ -104,24 +114,29 @@ def init(
     else:
         with at_work("reading and drafting"):
             drafted = _of_states(name, sources, runs, f"./{SANDBOX_FILE}" if own else None)
-    drafted, answers = _answered(drafted, out, asks=asks)
+    drafted, answers = _answered(drafted, out, asking)
     files = drafted.files
     drafts.require_new(out, [*files, *([SANDBOX_FILE] if own else ())])
     written = write_sandbox(out, own, has_schema=SCHEMA_FILE in files) if own else []
     written = [*drafts.write_drafts(out, files), *written]
-    if asks:
+    if asking.in_terminal or asking.on_page:
         folders.write_file(out / ANSWERS, answers.text.encode())
     lines = [*(f"wrote {file}" for file in written), *_next(shown(out / CONTRACT_FILE), drafted)]
     print_result(_document(name, written, drafted), "\n".join(lines), as_json=as_json)
     return 0
 
 
-def _answered(drafted: Drafted, out: Path, *, asks: bool) -> tuple[Drafted, Answers]:
+def _answered(drafted: Drafted, out: Path, asking: Asking) -> tuple[Drafted, Answers]:
     """The draft as earlier answers have it, and new ones where they are asked for."""
     from statediff.workspace.interview import answered, answers_in, interview
 
     answers = answers_in(out)
-    if not asks:
+    if asking.on_page:
+        from statediff.cli.asking import ask_on_page
+
+        with ask_on_page(asking, drafted.draft.name) as ask:
+            return interview(drafted, answers, ask)
+    if not asking.in_terminal:
         return answered(drafted, answers), answers
     return interview(drafted, answers, _ask)
 
@@ -131,8 +146,9 @@ def _ask(number: int, count: int, question: Question) -> bool:
     from statediff.reports.said import said
 
     sys.stderr.write(f"\n{number} of {count}  {said(question.asks, MAX_LINE)}\n")
-    for line in question.seen:
-        sys.stderr.write(f"        {said(line, MAX_LINE)}\n")
+    for run, value in enumerate(question.values, 1):
+        sys.stderr.write(f"        run {run}: {said(value, MAX_LINE)}\n")
+    sys.stderr.write(f"        drafted: {said(question.drafted, MAX_LINE)}\n")
     shown = [said(each, MAX_LINE) for each in question.passes[:SHOWN]]
     more = f" and {len(question.passes) - SHOWN} more" if len(question.passes) > SHOWN else ""
     sys.stderr.write(f"        yes lets pass: {'; '.join(shown)}{more}\n        [y/N] ")

@@ -12,6 +12,7 @@ Whatever differs is a `Difference`, about which a person may be asked.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -155,13 +156,14 @@ class Saying:
     ) -> list[str] | None:
         """Conditions on values that the application chose; None where the task did, or both."""
         read = expression_path(self.of, name, steps)
-        every = {cell.member.of.chosen(spec, _last(name, steps), cell.value) for cell in cells}
+        entity = None if steps else self.entity
+        every = {cell.member.of.chosen(entity, _last(name, steps), cell.value) for cell in cells}
         if read is None or None in every or len({c.kind for c in every if c}) != 1:
             return None
         choice = next(c for c in every if c)
         if is_same and _is_again(choice, cells):
             return None
-        if choice.kind != "stamp" and len(every) > 1:
+        if choice.kind not in ("stamp", "number", "numbered") and len(every) > 1:
             return None
         guard = f"{read} != null and " if spec is None or spec.is_nullable else ""
         match choice.kind:
@@ -170,10 +172,50 @@ class Saying:
             case "key":
                 key = name_text(cells[0].member.of.key_of(choice.said))
                 of = "c" if spec and spec.reference else f"c.{key}"
-                return [f"any({of} == {read} for c in created.{type_text(choice.said)})"]
+                told = [f"c.{name_text(n)} == {expression(value)}" for n, value in choice.named]
+                said = " and ".join([f"{of} == {read}", *told])
+                return [f"any({said} for c in created.{type_text(choice.said)})"]
+            case "number":
+                numbered = {c.member.of.numbering(self.entity.name).columns[name] for c in cells}
+                return numbered.pop().conditions(self.entity) if len(numbered) == 1 else None
+            case "numbered":
+                return self._numbered(name, guard, cells)
             case _:
                 said = f"{guard}matches({read}, {_quoted(choice.said)})"
                 return [said, *self._is_new(spec, choice, read)]
+
+    def _numbered(self, name: str, guard: str, cells: Sequence[Cell]) -> list[str] | None:
+        """A text with a number of its row: around another such text, else of its kind and new."""
+        read = f"{self.of}.{name_text(name)}"
+        for other in (f.name for f in self.entity.fields if f.name != name):
+            for form in (name_text(other), None):
+                held = [cell.row.get(other) for cell in cells]
+                if not all(isinstance(t, str) and t for t in held):
+                    continue
+                inner = [str(t) if form else str(t).lower() for t in held]
+                around = {_around(str(c.value), t) for c, t in zip(cells, inner, strict=True)}
+                is_told = all(
+                    (c2 := cell.member.of.chosen(self.entity, other, cell.row.get(other)))
+                    and c2.kind == "numbered"
+                    for cell in cells
+                )
+                if is_told and len(around) == 1 and (found := around.pop()) is not None:
+                    it = f"{self.of}.{name_text(other)}"
+                    parts = [_quoted(found[0]), it if form else f"lower({it})", _quoted(found[1])]
+                    return [f"{read} == {' + '.join(p for p in parts if p != _quoted(''))}"]
+        patterns = [
+            cell.member.of.numbering(self.entity.name).texts[name, str(cell.value)]
+            for cell in cells
+        ]
+        widest = max({*patterns}, key=len)
+        if not all(re.fullmatch(widest, str(cell.value)) for cell in cells):
+            return None
+        before = f"before.{type_text(self.entity.name)}"
+        own = f"b.{name_text(name)}"
+        return [
+            f"{guard}matches({read}, {_quoted(widest)})",
+            f"all({own} == null or {own} != {read} for b in {before})",
+        ]
 
     def _is_new(self, spec: Field | None, choice: Choice, read: str) -> Iterator[str]:
         """The condition that no entity had the token before."""
@@ -304,6 +346,14 @@ def _is_again(choice: Choice, cells: Sequence[Cell]) -> bool:
         return False
     coarse = timedelta(seconds=0 if at.microsecond else SLACK if at.second else 60)
     return max(moments) - min(moments) > coarse  # type: ignore[operator,type-var]  # none is None
+
+
+def _around(text: str, inner: str) -> tuple[str, str] | None:
+    """What stands before and after the other text, which is a part of it, once."""
+    if inner == text or text.count(inner) != 1:
+        return None
+    before, _, after = text.partition(inner)
+    return before, after
 
 
 def _last(name: str, steps: Steps) -> str:

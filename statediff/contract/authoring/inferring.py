@@ -20,6 +20,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, Final, Literal, NamedTuple
 
+from statediff.contract.authoring.numbering import Numbering, escaped
 from statediff.contract.language.written import name_text, type_text
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Entity, Op
@@ -129,9 +130,11 @@ class Formula:
 class Choice(NamedTuple):
     """What an application chose a value for."""
 
-    kind: Literal["stamp", "key", "random", "volatile"]
+    kind: Literal["stamp", "key", "random", "volatile", "number", "numbered"]
     said: str = ""
     """Of a key the type; of other texts what all of their kind match."""
+    named: tuple[tuple[str, Observed], ...] = ()
+    """Of a key of several new rows: what the task says of this one and of no other."""
 
 
 class Inferred:
@@ -143,6 +146,7 @@ class Inferred:
     def __init__(self, run: Run, number: int = 0) -> None:
         self.run = run
         self.number = number
+        self._numberings: dict[str, Numbering] = {}
 
     # ------------------------------------------------------------ stamps
 
@@ -202,9 +206,9 @@ class Inferred:
             since = Decimal(token) if token.replace(".", "").isdigit() else token
             if self.is_stamp("", since) or self.random_form(token) is not None:
                 width = "16,35" if "." in token else str(len(token))  # a fraction may be left out
-                parts += [_escaped(text[end : found.start()]), f".{{{width}}}"]
+                parts += [escaped(text[end : found.start()]), f".{{{width}}}"]
                 end = found.end()
-        return "".join([*parts, _escaped(text[end:])]) if parts else None
+        return "".join([*parts, escaped(text[end:])]) if parts else None
 
     def earlier(self, entity: str, field: str, value: Observed) -> Observed:
         """The latest stamp before the run: of the field, else of any; null without one."""
@@ -266,13 +270,23 @@ class Inferred:
         cells = (cell for row in rows for cell in row.values())
         return frozenset(cell for cell in cells if random_form(cell) is not None)
 
-    def chosen(self, spec: Field | None, name: str, value: Observed) -> Choice | None:
-        """What an application chose, where the value is its choice; None where the task's."""
+    def chosen(self, entity: EntityType | None, name: str, value: Observed) -> Choice | None:
+        """What an application chose, where the value is its choice; None where the task's.
+
+        Without a type, `name` is that of a place inside a value.
+        """
+        spec = None if entity is None else entity.by_name.get(name)
         if self.is_stamp(name, value):
             return Choice("stamp")
         made = self.made_by_run(spec, value)
         if made is not None:
-            return Choice("key", made)
+            return Choice("key", made, self._named(made, value))
+        if entity is not None and entity.name in self._created:
+            numbering = self.numbering(entity.name)
+            if name in numbering.columns:
+                return Choice("number")
+            if isinstance(value, str) and (name, value) in numbering.texts:
+                return Choice("numbered", numbering.texts[name, value])
         if not isinstance(value, str) or (spec is not None and spec.reference is not None):
             return None
         form = self.random_form(value)
@@ -280,6 +294,44 @@ class Inferred:
             return Choice("random", form)
         pattern = self.volatile(value)
         return None if pattern is None else Choice("volatile", pattern)
+
+    def _named(self, name: str, key: Observed) -> tuple[tuple[str, Observed], ...]:
+        """What tells the new row from the run's other new rows of its type; one text suffices."""
+        entity, rows = self.run.schema.by_name[name], self._created[name]
+        if len(rows) == 1:
+            return ()
+        own = next(row for row in rows if row[entity.key[0]] == key)
+        for field in (f.name for f in entity.fields if f.name not in entity.key):
+            value = own.get(field)
+            if isinstance(value, str) and value and self._tells(entity, field, value):
+                return ((field, value),)
+        return ()
+
+    def _tells(self, entity: EntityType, field: str, value: str) -> bool:
+        """Whether one new row has the text, which no application chose."""
+        spec, numbering = entity.by_name[field], self.numbering(entity.name)
+        is_told = spec.reference is not None or (field, value) in numbering.texts
+        is_told = is_told or self.is_stamp(field, value) or self.random_form(value) is not None
+        is_told = is_told or self.volatile(value) is not None
+        held = [row.get(field) for row in self._created[entity.name]]
+        return not is_told and held.count(value) == 1
+
+    @cached_property
+    def _created(self) -> Mapping[str, tuple[Row, ...]]:
+        """The rows that the run created, by their type."""
+        found: dict[str, list[Row]] = defaultdict(list)
+        for delta in self.run.deltas:
+            if delta.op is Op.CREATE and isinstance(delta.after, Entity):
+                found[delta.type].append(delta.after.as_row())
+        return {name: tuple(rows) for name, rows in found.items()}
+
+    def numbering(self, name: str) -> Numbering:
+        """What the run shows of numbers that the application gives rows of the type."""
+        if name not in self._numberings:
+            rows = self.run.rows(self.run.before, name)
+            entity = self.run.schema.by_name[name]
+            self._numberings[name] = Numbering(entity, rows, self._created[name])
+        return self._numberings[name]
 
     def key_of(self, name: str) -> str:
         """The one key field of a type."""
@@ -308,10 +360,31 @@ class Inferred:
         wanted = [row.get(field) for side in rows for row in side]
         if not all(map(_is_number, wanted)) or len(set(wanted)) < LEAST:
             return None
+        moves = self._moves(entity, rows, wanted)
+        moved = None
         for text, computed in self._candidates(entity, field, rows):
             if computed == wanted:
                 return text
-        return None
+            if (
+                moved is None
+                and text.startswith("count(")
+                and moves == self._moves(entity, rows, computed)
+            ):
+                moved = text  # it was wrong before, and goes with the rows all the same
+        return moved
+
+    @staticmethod
+    def _moves(
+        entity: EntityType, rows: list[tuple[Row, ...]], values: Sequence[Observed]
+    ) -> dict[tuple[Observed, ...], Observed]:
+        """How far the value of each row moved, of those that were there before and after."""
+        keys = [tuple(row[name] for name in entity.key) for side in rows for row in side]
+        first, last = (
+            dict(zip(keys[part], values[part], strict=True))
+            for part in (slice(len(rows[0])), slice(len(rows[0]), None))
+        )
+        both = first.keys() & last.keys()
+        return {key: last[key] - first[key] for key in both}  # type: ignore[operator,misc]  # numbers
 
     def _candidates(
         self, entity: EntityType, field: str, rows: list[tuple[Row, ...]]
@@ -431,10 +504,6 @@ def _count(ordered: Sequence[datetime], least: datetime, most: datetime) -> int:
     return bisect(ordered, most) - bisect(ordered, least)
 
 
-def _escaped(text: str) -> str:
-    return re.sub(r"[][.^$*+?(){}|\\]", r"\\\g<0>", text)
-
-
 def _first(rows: tuple[Row, ...], field: str) -> Observed:
     return next((row.get(field) for row in rows), None)
 
@@ -506,4 +575,4 @@ def shape(texts: Sequence[str]) -> str | None:
         return None
     sizes = {*map(len, inner)}
     width = f"{min(sizes)}" if len(sizes) == 1 else f"1,{max(sizes) * 2}"
-    return f"{_escaped(start)}{classes}{{{width}}}{_escaped(end)}"
+    return f"{escaped(start)}{classes}{{{width}}}{escaped(end)}"

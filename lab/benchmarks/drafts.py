@@ -1,0 +1,290 @@
+"""Drafts of two or three recorded right runs, on the runs of the same task that were held out.
+
+    python -m lab.benchmarks.drafts agent-diff linear CASES/agent-diff [--examples 2] [--seed 0]
+    python -m lab.benchmarks.drafts tau2 retail CASES/tau2 [--json FILE]
+
+Of each task so many runs are drawn that its suite passes and its contract matches; the suite's
+contracts were written by hand. Each run's two states are files of JSON, and a contract is drafted
+from them as `init --after` does, without a line by hand. It judges every other run of the task,
+and what it says is held against what the contract by hand says: apart of the runs that are right
+by it, and of those that are wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from statediff_lab.importers.recorded import (
+    BadLine,
+    Labels,
+    Prepared,
+    RecordedRun,
+    Suite,
+    TaskId,
+    open_suite,
+    parse,
+    read_lines,
+)
+from statediff_lab.importers.states import schema_yaml, tables_json
+
+from statediff.contract.document.refinement import refine
+from statediff.contract.document.schemafile import parse_schema_file
+from statediff.contract.file import parse_contract
+from statediff.errors import InputError, UsageError
+from statediff.kernel import evaluate
+from statediff.meta.reference import Reference
+from statediff.model.readings import Capture
+from statediff.model.verdict import Truth, Verdict
+from statediff.statistics.draws import lot
+from statediff.workspace import drafts
+from statediff.workspace.inputs import Refinements, capture_pair, one_capture, unrefined
+from statediff.workspace.interview import Answers, Question, interview
+
+SHOWN: Final = 3
+ONCE: Final = {"agent-diff": ("issues", "identifier")}
+"""What is given once. A run that gives one again did not begin with the state that is recorded: the
+runs of November have no seed of theirs."""
+
+
+@dataclass
+class Held:
+    """One run that no draft was made from."""
+
+    run: str
+    by_hand: str
+    drafted: str
+    official: bool | None
+    why: tuple[str, ...] = ()
+    asked: str = ""
+    """The verdict of the draft with the answers of its owner."""
+
+    @property
+    def agrees(self) -> bool:
+        return self.by_hand == self.drafted
+
+
+@dataclass
+class Tried:
+    """One task: what its draft says of the runs that were held out."""
+
+    task: str
+    examples: tuple[str, ...] = ()
+    held: list[Held] = field(default_factory=list)
+    error: str = ""
+    text: str = ""
+    questions: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A recorded run with the verdict of the contract by hand."""
+
+    run: RecordedRun
+    labels: Labels
+    trial: Prepared
+    verdict: Verdict
+
+    @property
+    def is_example(self) -> bool:
+        """Whether an owner would show it as a right run."""
+        return self.labels.official is True and self.verdict is Verdict.MATCH
+
+
+def known_runs(suite: Suite, domain: str) -> dict[TaskId, list[Known]]:
+    """The runs of each task, judged by the contract by hand."""
+    found: dict[TaskId, list[Known]] = defaultdict(list)
+    for line in (ln for f in suite.files if f.domain == domain for ln in read_lines(f.path)):
+        if isinstance(line, BadLine):
+            continue
+        run, labels = suite.run(domain, parse(line))
+        try:
+            trial = suite.prepare(run)
+        except InputError:
+            continue
+        if is_torn(suite.name, trial):
+            continue
+        said = evaluate(
+            trial.contract, trial.before, trial.after, trace=trial.trace, answer=trial.answer
+        )
+        found[run.task].append(Known(run, labels, trial, said.judgement.verdict))
+    return found
+
+
+def is_torn(suite: str, trial: Prepared) -> bool:
+    """Whether the run began with another state than the recorded one."""
+    if suite not in ONCE:
+        return False
+    table, field = ONCE[suite]
+    before, after = (
+        {key: row.get(field) for key, row in part.state.tables[table].rows()}
+        for part in (trial.before.parts[0], trial.after.parts[0])
+    )
+    return bool({after[key] for key in after.keys() - before.keys()} & {*before.values()})
+
+
+def tried(runs: Sequence[Known], count: int, seed: int, *, asks: bool) -> Tried | None:
+    """The draft of so many right runs, on the others; None where there are too few."""
+    right = sorted((k for k in runs if k.is_example), key=lambda k: lot(seed, "run", k.run.run_id))
+    examples, task = right[:count], str(runs[0].run.task)
+    held = [each for each in runs if each not in examples]
+    if len(examples) < count or not held:
+        return None
+    found = Tried(task, tuple(each.run.run_id for each in examples))
+    with tempfile.TemporaryDirectory(prefix="statediff-drafts-") as named:
+        folder = Path(named)
+        try:
+            drafted = draft_of_runs(folder, examples)
+        except UsageError as error:
+            found.error = str(error)
+            return found
+        found.text = drafted.draft.text
+        owner = Owner(folder, examples[0])
+        after = interview(drafted, Answers(), owner.answer)[0] if asks else drafted
+        found.questions = owner.asked
+        file, asked = (
+            parse_contract(each.draft.text.encode(), "the draft") for each in (drafted, after)
+        )
+        refined = drafts.refinements_of(drafted.schema_text)
+        for each in held:
+            pair = _pair(folder, each, refined)
+            said = evaluate(file, *pair).judgement
+            wrong = (
+                f"{f.clause}: {f.sentence}" for f in said.findings if f.truth is not Truth.HOLDS
+            )
+            found.held.append(
+                Held(
+                    each.run.run_id,
+                    each.verdict.value,
+                    said.verdict.value,
+                    each.labels.official,
+                    tuple(wrong)[:SHOWN],
+                    evaluate(asked, *pair).judgement.verdict.value,
+                )
+            )
+    return found
+
+
+class Owner:
+    """Who wrote the contract by hand: says yes where it matches all that *yes* lets pass."""
+
+    def __init__(self, folder: Path, example: Known) -> None:
+        self._folder, self._trial = folder, example.trial
+        [part] = self._trial.before.parts
+        self._source = part.reading.source
+        text = schema_yaml("recorded", part.state.schema)
+        self._refined = refine(parse_schema_file(text, "schema.yaml"), self._source)
+        self.asked: list[str] = []
+
+    def answer(self, _number: int, _count: int, question: Question) -> bool:
+        is_yes = all(map(self._passes, question.runs))
+        self.asked.append(f"{'yes' if is_yes else 'no'}: {question.asks}")
+        return is_yes
+
+    def _passes(self, run: Reference) -> bool:
+        before, after = (self._folder / f"asked-{moment}.json" for moment in ("before", "after"))
+        before.write_bytes(tables_json(run.before)[0][1])
+        after.write_bytes(tables_json(run.after)[0][1])
+        first, last = ([f"{self._source}={path}"] for path in (before, after))
+        pair = capture_pair(first, last, lambda _: self._refined, alike=False)
+        said = evaluate(
+            self._trial.contract, *pair, trace=self._trial.trace, answer=self._trial.answer
+        )
+        return said.judgement.verdict is Verdict.MATCH
+
+
+def draft_of_runs(folder: Path, examples: Sequence[Known]) -> drafts.Drafted:
+    """What `init` drafts from the runs' states."""
+
+    def read(refined: Refinements) -> drafts.Examples:
+        return drafts.Examples(tuple(drafts.SeenRun(*_pair(folder, e, refined)) for e in examples))
+
+    first = [_file(folder, examples[0], "before")]
+    return drafts.draft("drafts/recorded", read, lambda: one_capture(first, unrefined))
+
+
+def _pair(folder: Path, run: Known, refined: Refinements) -> tuple[Capture, Capture]:
+    before, after = ([_file(folder, run, moment)] for moment in ("before", "after"))
+    return capture_pair(before, after, refined, alike=refined is unrefined)
+
+
+def _file(folder: Path, run: Known, moment: str) -> str:
+    """A state of the run as a JSON file, made when it is first asked for."""
+    path = folder / f"{lot(0, 'file', run.run.run_id)}-{moment}.json"
+    if not path.exists():
+        [(_, content)] = tables_json(getattr(run.trial, moment))
+        path.write_bytes(content)
+    return f"app={path}"
+
+
+def work(asked: argparse.Namespace, number: int) -> list[Tried]:
+    """Every so many-th task of a domain."""
+    known = sorted(known_runs(open_suite(asked.suite, asked.folder), asked.domain).items())
+    wanted = [(task, runs) for task, runs in known if not asked.task or task.name in asked.task]
+    found = []
+    for task, runs in wanted[number :: asked.jobs]:
+        one = tried(runs, asked.examples, asked.seed, asks=asked.ask)
+        sys.stderr.write(f"{task}\n")
+        found += [one] if one is not None else []
+    return found
+
+
+def lines(every: Sequence[Tried]) -> Iterator[str]:
+    """The figures, and each run on which the two contracts do not agree."""
+    held = [run for each in every for run in each.held]
+    yield f"{len(every)} tasks, {sum(bool(e.error) for e in every)} not drafted"
+    for verdict, kind in (("MATCH", "right"), ("DIVERGE", "wrong")):
+        those = [run for run in held if run.by_hand == verdict]
+        told = (sum(run.agrees for run in those), sum(run.asked == verdict for run in those))
+        of = len(those)
+        yield f"{kind}: " + ", ".join(
+            f"{same} of {of} ({same / max(1, of):.1%}) {how}"
+            for same, how in zip(told, ("by default", "after the answers"), strict=True)
+        )
+    asked = [len(each.questions) for each in every]
+    mean = sum(asked) / max(1, len(asked))
+    yield f"questions: {mean:.1f} a task, {max(asked, default=0)} at most"
+    left = sum(run.by_hand == "INCONCLUSIVE" for run in held)
+    yield f"the contract by hand decides nothing: {left}"
+    for each in every:
+        if each.error:
+            yield f"{each.task}: {each.error}"
+        for run in each.held:
+            if not run.agrees:
+                said = f"{run.by_hand} by hand, {run.drafted} drafted"
+                yield f"{each.task} {run.run} ({run.official}): {said}: {'; '.join(run.why)}"
+
+
+def main() -> int:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suite")
+    parser.add_argument("domain")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--examples", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--ask", action="store_true", help="also with the answers of its owner")
+    parser.add_argument("--task", action="append", help="only this one; repeatable")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        parts = pool.map(partial(work, asked), range(asked.jobs))
+        every = sorted((t for part in parts for t in part), key=lambda t: t.task)
+    if asked.json:
+        asked.json.write_text(json.dumps([asdict(each) for each in every], indent=1))
+    sys.stdout.write("\n".join(lines(every)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
