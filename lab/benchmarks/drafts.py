@@ -36,6 +36,7 @@ from statediff_lab.importers.recorded import (
     read_lines,
 )
 from statediff_lab.importers.states import schema_yaml, tables_json
+from statediff_lab.statistics.draws import lot
 
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
@@ -45,7 +46,6 @@ from statediff.kernel import evaluate
 from statediff.meta.reference import Reference
 from statediff.model.readings import Capture
 from statediff.model.verdict import Truth, Verdict
-from statediff.statistics.draws import lot
 from statediff.workspace import drafts
 from statediff.workspace.inputs import Refinements, capture_pair, one_capture, unrefined
 from statediff.workspace.interview import Answers, Question, interview

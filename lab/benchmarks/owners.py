@@ -3,9 +3,9 @@
     python -m lab.benchmarks.owners [TASK ...] [--jobs N]
 
 Ada is careful, Ben is easy; their rules were written before any draft was asked about. Of each
-shipped task a contract is drafted from two runs of its right agent. Both answer the same questions,
-at most six. What they end with is compared as `statediff agree` compares: on the runs of all the
-task's agents, and on faults seeded into the right ones.
+shipped task a contract is drafted from two right runs, two ways where it has two right agents. Both
+answer the same questions, at most six. What they end with is compared as `statediff agree` does: on
+the runs of all the task's agents, and on faults seeded into the right ones.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def compared(task: str) -> Compared:
     file, cases = load_contract(folder.contract), read_cases(folder.contract.parent)
     with closing(SandboxPool()) as pool:
         runs = [*live_references(file, folder.contract, cases.agents, pool)]
-        right = [run for run in runs if run.name == cases.references[0]]
-        right += live_references(file, folder.contract, cases.references[:1], pool)
+        right = [run for run in runs if run.name in cases.references[:2]]
+        if len(right) == 1:
+            right += live_references(file, folder.contract, cases.references[:1], pool)
     seen = tuple(drafts.SeenRun(run.before, run.after, run.timeline) for run in right)
     try:
         drafted = drafts.draft_of(f"drafts/{folder.contract.parent.name}", drafts.Examples(seen))

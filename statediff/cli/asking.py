@@ -14,7 +14,7 @@ from statediff.cli.serving import require_port
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
-    from statediff.workspace.interview import Ask, Question
+    from statediff.workspace.interview import Ask
 
 LINGER: Final = 10.0
 """Seconds in which the last page is shown."""
@@ -23,7 +23,7 @@ LINGER: Final = 10.0
 @contextmanager
 def ask_on_page(page: PageOptions, name: str) -> Iterator[Ask]:
     """What asks a question on the page; the page ends with the block, or with Ctrl-C."""
-    from statediff.reports.interview import Asked, InterviewServer
+    from statediff.reports.interview import InterviewServer
 
     require_port(page.port)
     try:
@@ -33,17 +33,12 @@ def ask_on_page(page: PageOptions, name: str) -> Iterator[Ask]:
     serving = threading.Thread(target=server.serve_forever, args=(0.2,), daemon=True)
     serving.start()
 
-    def ask(number: int, count: int, asked: Question) -> bool:
-        return server.ask(
-            Asked(number, count, asked.asks, asked.values, asked.drafted, asked.passes)
-        )
-
     try:
         progress().print(server.link, soft_wrap=True)
         progress().print("this link works once; Ctrl-C ends it, and writes nothing", soft_wrap=True)
         if page.start:
             webbrowser.open(server.link)  # where there is none, the link was shown
-        yield ask
+        yield server.ask
         server.finish(LINGER)
     finally:
         server.shutdown()

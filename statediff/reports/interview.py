@@ -8,29 +8,36 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final
 
+from statediff.meta.reference import Reference
 from statediff.reports.html.page import Kind, render
 from statediff.reports.loopback import Answering, LoopbackServer, Query, Refused
 
 KIND: Final = Kind(("report.css", "ask.css"), forms="'self'")
 WAIT: Final = 600.0
 """Seconds that a browser waits for the next question; then it may ask again."""
-_ANSWERS: Final = {"yes": True, "no": False}
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One question as the page shows it."""
+class Question:
+    """One question: what was seen, what the draft does, and what *yes* would let pass."""
 
-    number: int
-    count: int
+    id: str
     asks: str
-    values: Sequence[str]
+    values: tuple[str, ...]
+    """What each right run wrote there; empty where none did anything of the kind."""
     drafted: str
-    passes: Sequence[str]
+    """What holds where the owner says no."""
+    passes: tuple[str, ...]
+    weight: tuple[int, int]
+    """How harmful a wrong *yes* is: by the kind of change, then by how much it lets pass."""
+    closing: str = ""
+    """The clauses that *no* adds."""
+    runs: tuple[Reference, ...] = ()
+    """Runs that *yes* would let pass."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,9 @@ class View:
     """What the page says: a question, or how the interview ended."""
 
     name: str
-    asked: Asked | None
+    asked: Question | None
+    number: int = 0
+    count: int = 0
     given: Sequence[tuple[str, bool]] = ()
     """The questions so far, each with whether the answer was yes."""
     trouble: str = ""
@@ -49,51 +58,47 @@ class InterviewServer(LoopbackServer):
 
     def __init__(self, name: str, port: int = 0) -> None:
         """`OSError` if the port is taken; 0 takes any that is free."""
-        self._name = name
         self._turn = threading.Condition()
-        self._asked: Asked | None = None
+        self._view = View(name, None)
         self._is_over = False
-        self._given: list[tuple[str, bool]] = []
         self._last_shown = threading.Event()
         super().__init__(_Answer, port)
 
-    def ask(self, asked: Asked) -> bool:
+    def ask(self, number: int, count: int, question: Question) -> bool:
         """Whether the person at the page says yes; waits for it."""
         with self._turn:
-            given = len(self._given)
-            self._asked = asked
+            self._view = View(self._view.name, question, number, count, self._view.given)
             self._turn.notify_all()
-            while len(self._given) == given:
+            while self._view.asked is question:
                 self._turn.wait(0.2)  # so that Ctrl-C is heard
-            return self._given[-1][1]
+            return self._view.given[-1][1]
 
     def finish(self, seconds: float) -> None:
         """The last page is there; waits until it was shown, but only so long."""
         with self._turn:
             self._is_over = True
             self._turn.notify_all()
-        if self._given:
+        if self._view.given:
             self._last_shown.wait(seconds)
 
     def shown(self) -> View:
         """What there is to see, as soon as there is something."""
         with self._turn:
-            is_there = self._turn.wait_for(lambda: self._asked or self._is_over, WAIT)
-            if not is_there:
+            if not self._turn.wait_for(lambda: self._view.asked or self._is_over, WAIT):
                 raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "nothing to ask yet; load it again")
-            view = View(self._name, self._asked, tuple(self._given))
-            if self._asked is None:
+            if self._view.asked is None:
                 self._last_shown.set()
-            return view
+            return self._view
 
     def answer(self, number: str, said: str) -> None:
         """The answer to the question; one to another question than is asked changes nothing."""
-        if said not in _ANSWERS:
+        if said not in ("yes", "no"):
             raise Refused(HTTPStatus.BAD_REQUEST, "expected yes or no")
         with self._turn:
-            if self._asked is not None and number == str(self._asked.number):
-                self._given.append((self._asked.asks, _ANSWERS[said]))
-                self._asked = None
+            view = self._view
+            if view.asked is not None and number == str(view.number):
+                given = (*view.given, (view.asked.asks, said == "yes"))
+                self._view = replace(view, asked=None, given=given)
                 self._turn.notify_all()
 
 

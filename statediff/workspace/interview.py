@@ -29,6 +29,7 @@ from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World, is_privilege
 from statediff.model.values import printable, same, show
 from statediff.model.verdict import Verdict
+from statediff.reports.interview import Question
 from statediff.workspace.drafts import Drafted, redraft
 
 FILE: Final = "answers.yaml"
@@ -73,25 +74,6 @@ def answers_in(folder: Path) -> Answers:
     if not all(isinstance(value.get(n, []), list) for n in LISTS) or not isinstance(closed, dict):
         raise InputError(f"{printable(str(path))}: expected the answers that `init --ask` wrote")
     return Answers(**{n: frozenset(map(str, value.get(n, []))) for n in LISTS}, closed=closed)
-
-
-@dataclass(frozen=True)
-class Question:
-    """One question: what was seen, what the draft does, and what *yes* would let pass."""
-
-    id: str
-    asks: str
-    values: tuple[str, ...]
-    """What each right run wrote there; empty where none did anything of the kind."""
-    drafted: str
-    """What holds where the owner says no."""
-    passes: tuple[str, ...]
-    weight: tuple[int, int]
-    """How harmful a wrong *yes* is: by the kind of change, then by how much it lets pass."""
-    closing: str = ""
-    """The clauses that *no* adds."""
-    runs: tuple[Reference, ...] = ()
-    """Runs that *yes* would let pass."""
 
 
 Ask = Callable[[int, int, Question], bool]
@@ -201,7 +183,8 @@ def _passing(
     drafted: Drafted, answers: Answers, place: str, faults: Sequence[Fault]
 ) -> list[Fault]:
     """What the draft lets pass only where the place may hold anything; nothing once answered."""
-    own = [fault for fault in faults if fault.target.startswith(place)]
+    inside = (f"{place}.", f"{place}[")
+    own = [f for f in faults if f.target == place or f.target.startswith(inside)]
     if place in answers.known or not own:
         return []
     try:

@@ -362,6 +362,7 @@ def test_texts_that_differ_around_a_token_have_a_shape_and_free_text_has_none() 
     assert shape(["R-2026-1001", "R-2026-4417"]) == r"R-2026-[0-9]{4}"
     assert shape(["tok-a1", "tok-ab2"]) == r"tok-[a-z0-9]{1,6}"
     assert shape(["call Ada", "call Bob"]) is None
+    assert shape(["#EB5757", "#000000"]) == "#[0-9A-Fa-f]{6}", "a color, in either case"
 
 
 def asking(found: dict[str, list[str]], yes: Sequence[str]) -> tuple[Drafted, Answers, list[str]]:
@@ -419,7 +420,7 @@ def test_a_run_that_does_not_make_the_table_of_the_task_is_judged(tmp_path: Path
     assert verdicts == ends
 
 
-TEAMS = {
+TEAMS: dict[str, list[dict[str, object]]] = {
     "teams": [{"id": f"t{n}", "name": f"Team {n}", "issueCount": n} for n in (3, 9)],
     "labels": [{"id": "l1", "name": "Old", "color": "#EB5757"},
                {"id": "l2", "name": "New", "color": "#56CCF2"}],

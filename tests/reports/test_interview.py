@@ -9,10 +9,12 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from statediff.reports.interview import Asked, InterviewServer
+from statediff.reports.interview import InterviewServer, Question
 
-HARMFUL = Asked(1, 2, "May <b>it</b>?", ("tok-1", "tok-2"), "matches(it.token)", ("tok-!",))
-LAST = Asked(2, 2, "May it be filled?", (), "as the runs left it", ("a", "b"))
+HARMFUL = Question(
+    "t.token", "May <b>it</b>?", ("tok-1", "tok-2"), "matches(it.token)", ("tok-!",), (0, 1)
+)
+LAST = Question("t.note", "May it be filled?", (), "as the runs left it", ("a", "b"), (-1, 9))
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def test_questions_are_shown_in_turn_and_the_answers_come_back(server: Interview
     said: list[bool] = []
 
     def ask() -> None:
-        said.extend(server.ask(each) for each in (HARMFUL, LAST))
+        said.extend(server.ask(n, 2, each) for n, each in enumerate((HARMFUL, LAST), 1))
         server.finish(10)
 
     asking = threading.Thread(target=ask)

@@ -176,8 +176,8 @@ class Saying:
                 said = " and ".join([f"{of} == {read}", *told])
                 return [f"any({said} for c in created.{type_text(choice.said)})"]
             case "number":
-                numbered = {c.member.of.numbering(self.entity.name).columns[name] for c in cells}
-                return numbered.pop().conditions(self.entity) if len(numbered) == 1 else None
+                ways = [c.member.of.numbering(self.entity.name).conditions(name) for c in cells]
+                return ways[0] if all(way == ways[0] for way in ways) else None
             case "numbered":
                 return self._numbered(name, guard, cells)
             case _:
@@ -187,35 +187,25 @@ class Saying:
     def _numbered(self, name: str, guard: str, cells: Sequence[Cell]) -> list[str] | None:
         """A text with a number of its row: around another such text, else of its kind and new."""
         read = f"{self.of}.{name_text(name)}"
+        texts = [cell.member.of.numbering(self.entity.name).texts for cell in cells]
         for other in (f.name for f in self.entity.fields if f.name != name):
-            for form in (name_text(other), None):
-                held = [cell.row.get(other) for cell in cells]
-                if not all(isinstance(t, str) and t for t in held):
-                    continue
-                inner = [str(t) if form else str(t).lower() for t in held]
-                around = {_around(str(c.value), t) for c, t in zip(cells, inner, strict=True)}
-                is_told = all(
-                    (c2 := cell.member.of.chosen(self.entity, other, cell.row.get(other)))
-                    and c2.kind == "numbered"
-                    for cell in cells
-                )
-                if is_told and len(around) == 1 and (found := around.pop()) is not None:
-                    it = f"{self.of}.{name_text(other)}"
-                    parts = [_quoted(found[0]), it if form else f"lower({it})", _quoted(found[1])]
-                    return [f"{read} == {' + '.join(p for p in parts if p != _quoted(''))}"]
-        patterns = [
-            cell.member.of.numbering(self.entity.name).texts[name, str(cell.value)]
-            for cell in cells
-        ]
-        widest = max({*patterns}, key=len)
+            held = [str(cell.row.get(other)) for cell in cells]
+            if all((other, text) in known for text, known in zip(held, texts, strict=True)):
+                it = f"{self.of}.{name_text(other)}"
+                for inner, said in ((held, it), ([t.lower() for t in held], f"lower({it})")):
+                    pairs = zip(cells, inner, strict=True)
+                    around = {tuple(str(cell.value).split(text)) for cell, text in pairs}
+                    ends = next(iter(around))
+                    if len(around) == 1 and len(ends) == 2 and any(ends):
+                        parts = [_quoted(ends[0]), said, _quoted(ends[1])]
+                        return [f"{read} == {' + '.join(p for p in parts if p != _quoted(''))}"]
+        widest = max((k[name, str(c.value)] for c, k in zip(cells, texts, strict=True)), key=len)
         if not all(re.fullmatch(widest, str(cell.value)) for cell in cells):
             return None
-        before = f"before.{type_text(self.entity.name)}"
+        others = f"for b in before.{type_text(self.entity.name)}"
         own = f"b.{name_text(name)}"
-        return [
-            f"{guard}matches({read}, {_quoted(widest)})",
-            f"all({own} == null or {own} != {read} for b in {before})",
-        ]
+        said = f"{guard}matches({read}, {_quoted(widest)})"
+        return [said, f"all({own} == null or {own} != {read} {others})"]
 
     def _is_new(self, spec: Field | None, choice: Choice, read: str) -> Iterator[str]:
         """The condition that no entity had the token before."""
@@ -346,14 +336,6 @@ def _is_again(choice: Choice, cells: Sequence[Cell]) -> bool:
         return False
     coarse = timedelta(seconds=0 if at.microsecond else SLACK if at.second else 60)
     return max(moments) - min(moments) > coarse  # type: ignore[operator,type-var]  # none is None
-
-
-def _around(text: str, inner: str) -> tuple[str, str] | None:
-    """What stands before and after the other text, which is a part of it, once."""
-    if inner == text or text.count(inner) != 1:
-        return None
-    before, _, after = text.partition(inner)
-    return before, after
 
 
 def _last(name: str, steps: Steps) -> str:

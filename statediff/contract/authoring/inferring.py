@@ -86,6 +86,7 @@ _CLASSES: Final = (
     "[!-~]",
 )
 """Of which characters tokens are, the narrowest first."""
+_COLOR: Final = re.compile(r"#([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})")
 _ENOUGH: Final = 24
 """Characters that show whether tokens are of few letters."""
 _VOLATILE: Final = re.compile(
@@ -296,25 +297,16 @@ class Inferred:
         return None if pattern is None else Choice("volatile", pattern)
 
     def _named(self, name: str, key: Observed) -> tuple[tuple[str, Observed], ...]:
-        """What tells the new row from the run's other new rows of its type; one text suffices."""
+        """A text of the new row that tells it from the other new ones, and is the task's."""
         entity, rows = self.run.schema.by_name[name], self._created[name]
-        if len(rows) == 1:
-            return ()
-        own = next(row for row in rows if row[entity.key[0]] == key)
-        for field in (f.name for f in entity.fields if f.name not in entity.key):
-            value = own.get(field)
-            if isinstance(value, str) and value and self._tells(entity, field, value):
+        own = next(row for row in rows if row[entity.key[0]] == key) if len(rows) > 1 else {}
+        for field, value in own.items():
+            is_told = isinstance(value, str) and [r.get(field) for r in rows].count(value) == 1
+            is_plain = field not in entity.key and entity.by_name[field].reference is None
+            is_plain = is_plain and self.random_form(value) is None
+            if is_told and is_plain and self.chosen(entity, field, value) is None:
                 return ((field, value),)
         return ()
-
-    def _tells(self, entity: EntityType, field: str, value: str) -> bool:
-        """Whether one new row has the text, which no application chose."""
-        spec, numbering = entity.by_name[field], self.numbering(entity.name)
-        is_told = spec.reference is not None or (field, value) in numbering.texts
-        is_told = is_told or self.is_stamp(field, value) or self.random_form(value) is not None
-        is_told = is_told or self.volatile(value) is not None
-        held = [row.get(field) for row in self._created[entity.name]]
-        return not is_told and held.count(value) == 1
 
     @cached_property
     def _created(self) -> Mapping[str, tuple[Row, ...]]:
@@ -360,31 +352,14 @@ class Inferred:
         wanted = [row.get(field) for side in rows for row in side]
         if not all(map(_is_number, wanted)) or len(set(wanted)) < LEAST:
             return None
-        moves = self._moves(entity, rows, wanted)
         moved = None
         for text, computed in self._candidates(entity, field, rows):
             if computed == wanted:
                 return text
-            if (
-                moved is None
-                and text.startswith("count(")
-                and moves == self._moves(entity, rows, computed)
-            ):
-                moved = text  # it was wrong before, and goes with the rows all the same
+            if moved is None and text.startswith("count("):
+                ends = [_moves(entity, rows, values) for values in (computed, wanted)]
+                moved = text if ends[0] == ends[1] else None  # wrong before, and kept all the same
         return moved
-
-    @staticmethod
-    def _moves(
-        entity: EntityType, rows: list[tuple[Row, ...]], values: Sequence[Observed]
-    ) -> dict[tuple[Observed, ...], Observed]:
-        """How far the value of each row moved, of those that were there before and after."""
-        keys = [tuple(row[name] for name in entity.key) for side in rows for row in side]
-        first, last = (
-            dict(zip(keys[part], values[part], strict=True))
-            for part in (slice(len(rows[0])), slice(len(rows[0]), None))
-        )
-        both = first.keys() & last.keys()
-        return {key: last[key] - first[key] for key in both}  # type: ignore[operator,misc]  # numbers
 
     def _candidates(
         self, entity: EntityType, field: str, rows: list[tuple[Row, ...]]
@@ -437,6 +412,17 @@ class Inferred:
                     else f"count(c for c in after.{type_text(child.name)} if {that})",
                     computed,
                 )
+
+
+def _moves(
+    entity: EntityType, rows: list[tuple[Row, ...]], values: Sequence[Any]
+) -> dict[tuple[Observed, ...], Any]:
+    """How far the value of each row moved, of those that were there before and after."""
+    keys = [tuple(row[name] for name in entity.key) for side in rows for row in side]
+    count = len(rows[0])
+    first = dict(zip(keys[:count], values[:count], strict=True))
+    last = dict(zip(keys[count:], values[count:], strict=True))
+    return {key: last[key] - first[key] for key in first.keys() & last.keys()}
 
 
 def common_formulas(runs: Sequence[Inferred]) -> Mapping[Place, Formula]:
@@ -562,6 +548,8 @@ def _common_start(texts: Sequence[str]) -> str:
 
 def shape(texts: Sequence[str]) -> str | None:
     """What texts such as these match: words around a token that differs; None of free text."""
+    if all(map(_COLOR.fullmatch, texts)) and len({*map(len, texts)}) == 1:
+        return f"#[0-9A-Fa-f]{{{len(texts[0]) - 1}}}"
     start = _common_start(texts)
     end = _common_start([text[len(start) :][::-1] for text in texts])[::-1]
     # Tokens may begin alike by chance, so a common part ends where a word does.
