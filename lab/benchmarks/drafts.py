@@ -46,9 +46,10 @@ from statediff.kernel import evaluate
 from statediff.meta.reference import Reference
 from statediff.model.readings import Capture
 from statediff.model.verdict import Truth, Verdict
+from statediff.reports.interview import Question
 from statediff.workspace import drafts
 from statediff.workspace.inputs import Refinements, capture_pair, one_capture, unrefined
-from statediff.workspace.interview import Answers, Question, interview
+from statediff.workspace.interview import Answers, interview
 
 SHOWN: Final = 3
 ONCE: Final = {"agent-diff": ("issues", "identifier")}

@@ -17,6 +17,7 @@ from statediff.kernel import evaluate
 from statediff.model.readings import Capture
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import Coverage, Enumeration, State
+from statediff.reports.interview import Question
 from statediff.workspace.contracts import States, check
 from statediff.workspace.drafts import (
     Drafted,
@@ -29,7 +30,7 @@ from statediff.workspace.drafts import (
     write_drafts,
 )
 from statediff.workspace.inputs import one_capture, unrefined
-from statediff.workspace.interview import FILE, MOST, Answers, Question, answers_in, interview
+from statediff.workspace.interview import FILE, MOST, Answers, answers_in, interview
 from tests.contract.applications import RIGHT, Application, BusyApplication
 from tests.contract.drafts import drafted, judged, tried
 from tests.judging import capture, part, state

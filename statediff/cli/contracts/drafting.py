@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from statediff.agents.handover import Person
     from statediff.agents.trial import Trial
     from statediff.harness import ObservedTrial
+    from statediff.reports.interview import Question
     from statediff.workspace.drafts import Drafted
-    from statediff.workspace.interview import Answers, Question
+    from statediff.workspace.interview import Answers
 
 INIT: Final = "statediff/init/1"
 RECORD: Final = "statediff/record/1"
@@ -132,7 +133,7 @@ def _answered(drafted: Drafted, out: Path, asking: Asking) -> tuple[Drafted, Ans
 
     answers = answers_in(out)
     if asking.on_page:
-        from statediff.cli.asking import ask_on_page
+        from statediff.cli.serving import ask_on_page
 
         with ask_on_page(asking, drafted.draft.name) as ask:
             return interview(drafted, answers, ask)
