@@ -10,7 +10,7 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 115_400,
+    "statediff": 115_850,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
@@ -27,8 +27,8 @@ LINES: Final = {
     "statediff_lab": 28_950,
 }
 """Lines of Python of each package, at most."""
-BENCHMARKS: Final = 14_700
-TESTS: Final = 115_400
+BENCHMARKS: Final = 15_000
+TESTS: Final = 115_600
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
 GATE: Final = 1_900

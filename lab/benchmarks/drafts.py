@@ -1,7 +1,7 @@
 """Drafts of two or three recorded right runs, on the runs of the same task that were held out.
 
     python -m lab.benchmarks.drafts agent-diff linear CASES/agent-diff [--examples 2] [--seed 0]
-    python -m lab.benchmarks.drafts tau2 retail CASES/tau2 [--json FILE]
+    python -m lab.benchmarks.drafts tau2 retail CASES/tau2
 
 Of each task so many runs are drawn that its suite passes and its contract matches; the suite's
 contracts were written by hand. Each run's two states are files of JSON, and a contract is drafted
@@ -13,16 +13,15 @@ by it, and of those that are wrong.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from statediff_lab.importers.recorded import (
     BadLine,
@@ -41,7 +40,7 @@ from statediff_lab.statistics.draws import lot
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
 from statediff.contract.file import parse_contract
-from statediff.errors import InputError, UsageError
+from statediff.errors import UsageError
 from statediff.kernel import evaluate
 from statediff.meta.reference import Reference
 from statediff.model.readings import Capture
@@ -53,25 +52,18 @@ from statediff.workspace.interview import Answers, interview
 
 SHOWN: Final = 3
 ONCE: Final = {"agent-diff": ("issues", "identifier")}
-"""What is given once. A run that gives one again did not begin with the state that is recorded: the
-runs of November have no seed of theirs."""
+"""What is given once: a run that gives one again began with another state than is recorded."""
 
 
-@dataclass
-class Held:
-    """One run that no draft was made from."""
+class Held(NamedTuple):
+    """One run that no draft was made from, with the verdicts of three contracts."""
 
     run: str
     by_hand: str
     drafted: str
-    official: bool | None
-    why: tuple[str, ...] = ()
-    asked: str = ""
-    """The verdict of the draft with the answers of its owner."""
-
-    @property
-    def agrees(self) -> bool:
-        return self.by_hand == self.drafted
+    asked: str
+    """That of the draft with its owner's answers."""
+    why: str
 
 
 @dataclass
@@ -79,10 +71,8 @@ class Tried:
     """One task: what its draft says of the runs that were held out."""
 
     task: str
-    examples: tuple[str, ...] = ()
     held: list[Held] = field(default_factory=list)
     error: str = ""
-    text: str = ""
     questions: list[str] = field(default_factory=list)
 
 
@@ -108,10 +98,7 @@ def known_runs(suite: Suite, domain: str) -> dict[TaskId, list[Known]]:
         if isinstance(line, BadLine):
             continue
         run, labels = suite.run(domain, parse(line))
-        try:
-            trial = suite.prepare(run)
-        except InputError:
-            continue
+        trial = suite.prepare(run)
         if is_torn(suite.name, trial):
             continue
         said = evaluate(
@@ -125,12 +112,9 @@ def is_torn(suite: str, trial: Prepared) -> bool:
     """Whether the run began with another state than the recorded one."""
     if suite not in ONCE:
         return False
-    table, field = ONCE[suite]
-    before, after = (
-        {key: row.get(field) for key, row in part.state.tables[table].rows()}
-        for part in (trial.before.parts[0], trial.after.parts[0])
-    )
-    return bool({after[key] for key in after.keys() - before.keys()} & {*before.values()})
+    (table, given), ends = ONCE[suite], (trial.before.parts[0], trial.after.parts[0])
+    first, last = ({k: r[given] for k, r in end.state.tables[table].rows()} for end in ends)
+    return bool({last[key] for key in last.keys() - first.keys()} & {*first.values()})
 
 
 def tried(runs: Sequence[Known], count: int, seed: int, *, asks: bool) -> Tried | None:
@@ -140,15 +124,13 @@ def tried(runs: Sequence[Known], count: int, seed: int, *, asks: bool) -> Tried 
     held = [each for each in runs if each not in examples]
     if len(examples) < count or not held:
         return None
-    found = Tried(task, tuple(each.run.run_id for each in examples))
+    found = Tried(task)
     with tempfile.TemporaryDirectory(prefix="statediff-drafts-") as named:
         folder = Path(named)
         try:
             drafted = draft_of_runs(folder, examples)
         except UsageError as error:
-            found.error = str(error)
-            return found
-        found.text = drafted.draft.text
+            return Tried(task, error=str(error))
         owner = Owner(folder, examples[0])
         after = interview(drafted, Answers(), owner.answer)[0] if asks else drafted
         found.questions = owner.asked
@@ -159,19 +141,11 @@ def tried(runs: Sequence[Known], count: int, seed: int, *, asks: bool) -> Tried 
         for each in held:
             pair = _pair(folder, each, refined)
             said = evaluate(file, *pair).judgement
-            wrong = (
-                f"{f.clause}: {f.sentence}" for f in said.findings if f.truth is not Truth.HOLDS
-            )
-            found.held.append(
-                Held(
-                    each.run.run_id,
-                    each.verdict.value,
-                    said.verdict.value,
-                    each.labels.official,
-                    tuple(wrong)[:SHOWN],
-                    evaluate(asked, *pair).judgement.verdict.value,
-                )
-            )
+            broken = [f for f in said.findings if f.truth is not Truth.HOLDS][:SHOWN]
+            why = "; ".join(f"{f.clause}: {f.sentence}" for f in broken)
+            verdicts = (each.verdict, said.verdict, evaluate(asked, *pair).judgement.verdict)
+            told = (verdict.value for verdict in verdicts)
+            found.held.append(Held(each.run.run_id, *told, why))
     return found
 
 
@@ -234,7 +208,6 @@ def work(asked: argparse.Namespace, number: int) -> list[Tried]:
     found = []
     for task, runs in wanted[number :: asked.jobs]:
         one = tried(runs, asked.examples, asked.seed, asks=asked.ask)
-        sys.stderr.write(f"{task}\n")
         found += [one] if one is not None else []
     return found
 
@@ -245,44 +218,36 @@ def lines(every: Sequence[Tried]) -> Iterator[str]:
     yield f"{len(every)} tasks, {sum(bool(e.error) for e in every)} not drafted"
     for verdict, kind in (("MATCH", "right"), ("DIVERGE", "wrong")):
         those = [run for run in held if run.by_hand == verdict]
-        told = (sum(run.agrees for run in those), sum(run.asked == verdict for run in those))
+        told = (sum(r.drafted == verdict for r in those), sum(r.asked == verdict for r in those))
         of = len(those)
-        yield f"{kind}: " + ", ".join(
-            f"{same} of {of} ({same / max(1, of):.1%}) {how}"
-            for same, how in zip(told, ("by default", "after the answers"), strict=True)
-        )
+        same = (f"{n} of {of} ({n / max(1, of):.1%})" for n in told)
+        yield f"{kind}: {' by default, '.join(same)} after the answers"
     asked = [len(each.questions) for each in every]
-    mean = sum(asked) / max(1, len(asked))
-    yield f"questions: {mean:.1f} a task, {max(asked, default=0)} at most"
-    left = sum(run.by_hand == "INCONCLUSIVE" for run in held)
-    yield f"the contract by hand decides nothing: {left}"
+    yield f"questions: {sum(asked)}, at most {max(asked, default=0)} a task"
     for each in every:
-        if each.error:
-            yield f"{each.task}: {each.error}"
+        yield from (f"{each.task}: {said}" for said in (each.error, *each.questions) if said)
         for run in each.held:
-            if not run.agrees:
-                said = f"{run.by_hand} by hand, {run.drafted} drafted"
-                yield f"{each.task} {run.run} ({run.official}): {said}: {'; '.join(run.why)}"
+            if {run.drafted, run.asked} != {run.by_hand}:
+                said = (
+                    f"{run.by_hand} by hand, {run.drafted} drafted, {run.asked} after the answers"
+                )
+                yield f"{each.task} {run.run}: {said}: {run.why}"
 
 
 def main() -> int:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suite")
-    parser.add_argument("domain")
+    for name in ("suite", "domain"):
+        parser.add_argument(name)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--examples", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=2)
+    for name, number in (("--examples", 2), ("--seed", 0), ("--jobs", 2)):
+        parser.add_argument(name, type=int, default=number)
     parser.add_argument("--ask", action="store_true", help="also with the answers of its owner")
     parser.add_argument("--task", action="append", help="only this one; repeatable")
-    parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     with ProcessPoolExecutor(asked.jobs) as pool:
         parts = pool.map(partial(work, asked), range(asked.jobs))
         every = sorted((t for part in parts for t in part), key=lambda t: t.task)
-    if asked.json:
-        asked.json.write_text(json.dumps([asdict(each) for each in every], indent=1))
     sys.stdout.write("\n".join(lines(every)) + "\n")
     return 0
 
