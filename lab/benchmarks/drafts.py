@@ -99,19 +99,19 @@ def known_runs(suite: Suite, domain: str) -> dict[TaskId, list[Known]]:
             continue
         run, labels = suite.run(domain, parse(line))
         trial = suite.prepare(run)
-        if is_torn(suite.name, trial):
-            continue
-        said = evaluate(
-            trial.contract, trial.before, trial.after, trace=trial.trace, answer=trial.answer
-        )
-        found[run.task].append(Known(run, labels, trial, said.judgement.verdict))
+        if suite.name not in ONCE or not is_torn(suite.name, trial):
+            verdict = _verdict(trial, trial.before, trial.after)
+            found[run.task].append(Known(run, labels, trial, verdict))
     return found
+
+
+def _verdict(trial: Prepared, before: Capture, after: Capture) -> Verdict:
+    said = evaluate(trial.contract, before, after, trace=trial.trace, answer=trial.answer)
+    return said.judgement.verdict
 
 
 def is_torn(suite: str, trial: Prepared) -> bool:
     """Whether the run began with another state than the recorded one."""
-    if suite not in ONCE:
-        return False
     (table, given), ends = ONCE[suite], (trial.before.parts[0], trial.after.parts[0])
     first, last = ({k: r[given] for k, r in end.state.tables[table].rows()} for end in ends)
     return bool({last[key] for key in last.keys() - first.keys()} & {*first.values()})
@@ -120,22 +120,22 @@ def is_torn(suite: str, trial: Prepared) -> bool:
 def tried(runs: Sequence[Known], count: int, seed: int, *, asks: bool) -> Tried | None:
     """The draft of so many right runs, on the others; None where there are too few."""
     right = sorted((k for k in runs if k.is_example), key=lambda k: lot(seed, "run", k.run.run_id))
-    examples, task = right[:count], str(runs[0].run.task)
+    examples = right[:count]
     held = [each for each in runs if each not in examples]
     if len(examples) < count or not held:
         return None
-    found = Tried(task)
+    found = Tried(str(runs[0].run.task))
     with tempfile.TemporaryDirectory(prefix="statediff-drafts-") as named:
         folder = Path(named)
         try:
             drafted = draft_of_runs(folder, examples)
         except UsageError as error:
-            return Tried(task, error=str(error))
+            return Tried(found.task, error=str(error))
         owner = Owner(folder, examples[0])
-        after = interview(drafted, Answers(), owner.answer)[0] if asks else drafted
+        end = interview(drafted, Answers(), owner.answer)[0] if asks else drafted
         found.questions = owner.asked
         file, asked = (
-            parse_contract(each.draft.text.encode(), "the draft") for each in (drafted, after)
+            parse_contract(each.draft.text.encode(), "the draft") for each in (drafted, end)
         )
         refined = drafts.refinements_of(drafted.schema_text)
         for each in held:
@@ -143,9 +143,9 @@ def tried(runs: Sequence[Known], count: int, seed: int, *, asks: bool) -> Tried 
             said = evaluate(file, *pair).judgement
             broken = [f for f in said.findings if f.truth is not Truth.HOLDS][:SHOWN]
             why = "; ".join(f"{f.clause}: {f.sentence}" for f in broken)
-            verdicts = (each.verdict, said.verdict, evaluate(asked, *pair).judgement.verdict)
-            told = (verdict.value for verdict in verdicts)
-            found.held.append(Held(each.run.run_id, *told, why))
+            after = evaluate(asked, *pair).judgement
+            told = [v.value for v in (each.verdict, said.verdict, after.verdict)]
+            found.held.append(Held(each.run.run_id, told[0], told[1], told[2], why))
     return found
 
 
@@ -171,10 +171,7 @@ class Owner:
         after.write_bytes(tables_json(run.after)[0][1])
         first, last = ([f"{self._source}={path}"] for path in (before, after))
         pair = capture_pair(first, last, lambda _: self._refined, alike=False)
-        said = evaluate(
-            self._trial.contract, *pair, trace=self._trial.trace, answer=self._trial.answer
-        )
-        return said.judgement.verdict is Verdict.MATCH
+        return _verdict(self._trial, *pair) is Verdict.MATCH
 
 
 def draft_of_runs(folder: Path, examples: Sequence[Known]) -> drafts.Drafted:
@@ -204,12 +201,10 @@ def _file(folder: Path, run: Known, moment: str) -> str:
 def work(asked: argparse.Namespace, number: int) -> list[Tried]:
     """Every so many-th task of a domain."""
     known = sorted(known_runs(open_suite(asked.suite, asked.folder), asked.domain).items())
-    wanted = [(task, runs) for task, runs in known if not asked.task or task.name in asked.task]
-    found = []
-    for task, runs in wanted[number :: asked.jobs]:
-        one = tried(runs, asked.examples, asked.seed, asks=asked.ask)
-        found += [one] if one is not None else []
-    return found
+    wanted = [runs for task, runs in known if not asked.task or task.name in asked.task]
+    mine = wanted[number :: asked.jobs]
+    found = (tried(runs, asked.examples, asked.seed, asks=asked.ask) for runs in mine)
+    return [each for each in found if each is not None]
 
 
 def lines(every: Sequence[Tried]) -> Iterator[str]:
@@ -234,7 +229,7 @@ def lines(every: Sequence[Tried]) -> Iterator[str]:
                 yield f"{each.task} {run.run}: {said}: {run.why}"
 
 
-def main() -> int:
+def main() -> None:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("suite", "domain"):
@@ -249,8 +244,7 @@ def main() -> int:
         parts = pool.map(partial(work, asked), range(asked.jobs))
         every = sorted((t for part in parts for t in part), key=lambda t: t.task)
     sys.stdout.write("\n".join(lines(every)) + "\n")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
