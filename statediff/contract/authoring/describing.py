@@ -163,7 +163,10 @@ class Saying:
         choice = next(c for c in every if c)
         if is_same and _is_again(choice, cells):
             return None
-        if choice.kind not in ("stamp", "number", "numbered") and len(every) > 1:
+        is_numbered = choice.kind in ("number", "numbered")
+        if is_numbered and self.change.op not in COME:
+            return None
+        if choice.kind != "stamp" and not is_numbered and len(every) > 1:
             return None
         guard = f"{read} != null and " if spec is None or spec.is_nullable else ""
         match choice.kind:

@@ -284,7 +284,7 @@ class Inferred:
             return Choice("key", made, self._named(made, value))
         if entity is not None and entity.name in self._created:
             numbering = self.numbering(entity.name)
-            if name in numbering.columns:
+            if name in numbering.columns and any(r[name] == value for r in numbering.created):
                 return Choice("number")
             if isinstance(value, str) and (name, value) in numbering.texts:
                 return Choice("numbered", numbering.texts[name, value])

@@ -26,7 +26,7 @@ class Numbering:
     """What one run's new rows of a type show, beside those that were there."""
 
     def __init__(self, entity: EntityType, before: Sequence[Row], created: Sequence[Row]) -> None:
-        self._entity, self._before, self._created = entity, before, created
+        self._entity, self._before, self.created = entity, before, created
 
     @cached_property
     def columns(self) -> Mapping[str, str]:
@@ -41,7 +41,7 @@ class Numbering:
     def _is_next(self, name: str, by: str) -> bool:
         held: dict[object, list[int]] = {}
         new: dict[object, list[int]] = {}
-        for number, row in enumerate((*self._before, *self._created)):
+        for number, row in enumerate((*self._before, *self.created)):
             value = row.get(name)
             if not isinstance(value, int | Decimal) or isinstance(value, bool):
                 return False
@@ -69,7 +69,7 @@ class Numbering:
     def texts(self) -> Mapping[tuple[str, str], str]:
         """(field, text) of a new row in which its number stands → what all of their kind match."""
         found: dict[tuple[str, str], str] = {}
-        for row in self._created:
+        for row in self.created:
             numbers = {f"{row[name]:.0f}" for name in self.columns}
             for field in self._entity.fields:
                 text = row.get(field.name)
