@@ -414,6 +414,15 @@ JUDGEMENT: Final = record(
     {"explained_by": many(row(TEXT, NAMES, words="[delta, [clause, …]]"))},
     {"hidden": many(HIDDEN), "doubts": many(DOUBT)},
 )  # fmt: skip
+_ENVELOPE: Final = record(
+    None, each("payload payloadType", TEXT),
+    {"signatures": many(record(None, each("keyid sig", TEXT)))},
+)  # fmt: skip
+OBSERVATION: Final = record(
+    None,
+    {"envelope": _ENVELOPE},
+    {"opened": many(plain(list[Any], "[part, salt] or [part, salt, agent]"))},
+)
 MANIFEST: Final = record(
     None,
     each("format kernel statediff trial contract contract_version contract_digest", TEXT),
@@ -439,6 +448,7 @@ DOCUMENTS: Final = {
     "index.json": Document(many(INDEX)),
     "judgement.json": Document(JUDGEMENT),
     "manifest.json": Document(MANIFEST),
+    "observation.json": Document(OBSERVATION, is_open=True),
     "resolution.json": Document(RESOLUTION),
     "roots.json": Document(ROOTS),
     "schema.json": Document(SCHEMA, is_open=True),
