@@ -10,7 +10,7 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 116_500,
+    "statediff": 116_950,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
@@ -27,7 +27,7 @@ LINES: Final = {
     "statediff_lab": 29_050,
 }
 """Lines of Python of each package, at most."""
-BENCHMARKS: Final = 14_900
+BENCHMARKS: Final = 15_000
 TESTS: Final = 116_200
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""

@@ -1,10 +1,13 @@
-"""A page served to one browser until Ctrl-C."""
+"""A page served to one browser, until Ctrl-C or until it has asked everything."""
 
 from __future__ import annotations
 
+import threading
 import webbrowser
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from statediff.cli.options import PageOptions
 from statediff.cli.output import emit, progress, results
@@ -12,8 +15,13 @@ from statediff.errors import UsageError
 
 if TYPE_CHECKING:
     from statediff.reports.loopback import LoopbackServer
+    from statediff.workspace.interview import Ask
+
+_S = TypeVar("_S", bound="LoopbackServer")
 
 PORTS: Final = 2**16
+LINGER: Final = 10.0
+"""Seconds in which the last page is shown."""
 
 
 def require_port(port: int) -> None:
@@ -32,10 +40,7 @@ def serve(
     as_json: bool,
 ) -> None:
     """Shows the page's link and serves the page until Ctrl-C."""
-    try:
-        server = start(page.port)
-    except OSError as error:
-        raise UsageError(f"--port {page.port}: cannot be used: {error.strerror}") from error
+    server = _started(start, page)
     try:
         if as_json:
             emit({"schema": schema, "link": server.link, **facts})
@@ -48,4 +53,33 @@ def serve(
     except KeyboardInterrupt:
         pass
     finally:
+        server.server_close()
+
+
+def _started(start: Callable[[int], _S], page: PageOptions) -> _S:
+    try:
+        return start(page.port)
+    except OSError as error:
+        raise UsageError(f"--port {page.port}: cannot be used: {error.strerror}") from error
+
+
+@contextmanager
+def ask_on_page(page: PageOptions, name: str) -> Iterator[Ask]:
+    """What asks a question on the page; the page ends with the block, or with Ctrl-C."""
+    from statediff.reports.interview import InterviewServer
+
+    require_port(page.port)
+    server = _started(partial(InterviewServer, name), page)
+    serving = threading.Thread(target=server.serve_forever, args=(0.2,), daemon=True)
+    serving.start()
+
+    try:
+        progress().print(server.link, soft_wrap=True)
+        progress().print("this link works once; Ctrl-C ends it, and writes nothing", soft_wrap=True)
+        if page.start:
+            webbrowser.open(server.link)  # where there is none, the link was shown
+        yield server.ask
+        server.finish(LINGER)
+    finally:
+        server.shutdown()
         server.server_close()

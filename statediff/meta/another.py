@@ -52,8 +52,8 @@ def _rewrite(entity: EntityType, new: dict[Key, dict[str, Observed]], rows: Rows
 
 def _anew(inferred: Inferred, entity: EntityType, name: str, value: Observed) -> Observed:
     """The value as another run would have it; None where the run did not choose it."""
-    choice = inferred.chosen(entity.by_name.get(name), name, value)
-    if choice is None or choice.kind == "volatile":
+    choice = inferred.chosen(entity, name, value)
+    if choice is None or choice.kind in ("volatile", "number", "numbered"):
         return None
     if choice.kind == "stamp":
         return next(_later(value), None)

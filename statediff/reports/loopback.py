@@ -7,7 +7,9 @@ resolves to this machine, another user, the agent) gets nothing:
 2. every page lies under a path of 256 random bits. The link that is printed holds another secret
    and works once, so that it is of no use in a list of processes or a history;
 3. a request that another page of the browser makes is refused (`Sec-Fetch-Site`);
-4. every answer says what it may be used for: no frame, no script but ours, nothing kept.
+4. what changes something comes as a form of this origin (`Origin`, `Sec-Fetch-Site`), bounded in
+   size and time;
+5. every answer says what it may be used for: no frame, no script but ours, nothing kept.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ HOST: Final = "127.0.0.1"
 MAX_CONNECTIONS: Final = 32
 PATIENCE: Final = 15.0
 """Seconds that a connection may say nothing."""
+MAX_BODY: Final = 64 * 1024
+"""Bytes of a form."""
+_FORM: Final = "application/x-www-form-urlencoded"
 _DIGITS: Final = 6
 _OWN: Final = (None, "same-origin", "none")
 
@@ -169,6 +174,28 @@ class Answering(BaseHTTPRequestHandler):
         if self.headers.get("Sec-Fetch-Site") not in _OWN:
             raise Refused(HTTPStatus.FORBIDDEN, "another page may not ask for this")
         return path[1]
+
+    def form(self, most_fields: int) -> Query:
+        """The fields of the form that was sent; refused if it is not one of this page."""
+        if self.headers.get("Origin") != self.server.origin:
+            raise Refused(HTTPStatus.FORBIDDEN, "the form does not come from this desk")
+        return parse_query(self._body(), most_fields)
+
+    def _body(self) -> str:
+        lengths = self.headers.get_all("Content-Length", [])
+        if len(lengths) != 1 or "Transfer-Encoding" in self.headers:
+            raise Refused(HTTPStatus.LENGTH_REQUIRED, "expected a form of a known length")
+        if self.headers.get_content_type() != _FORM:
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"expected {_FORM}")
+        size = whole(lengths[0])
+        if not 0 <= size <= MAX_BODY:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {MAX_BODY} bytes")
+        try:
+            return self.rfile.read(size).decode("ascii")
+        except UnicodeDecodeError:
+            raise Refused(HTTPStatus.BAD_REQUEST, "expected a form") from None
+        except TimeoutError:
+            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the form did not come") from None
 
     def redirect(self, where: str) -> None:
         """The browser is sent there."""

@@ -4,7 +4,9 @@
    where that lets something seeded pass which the bound does not.
 2. What `mutate` seeds and the draft lets pass is asked from the other side: may an agent do that,
    too? Where not, a clause that is proven on every right run closes it.
-3. The most harmful question comes first. None is asked whose answer changes no verdict on a run
+3. What every right run left empty, though other rows are not, is required so. Whether a further run
+   may fill it is asked last.
+4. The most harmful question comes first. None is asked whose answer changes no verdict on a run
    that was seen or seeded, none that was answered before, and at most `MOST`.
 
 The default of each question is the strict side.
@@ -13,18 +15,21 @@ The default of each question is the strict side.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from statediff.contract.language.english import kind, plural
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import InputError, UsageError
-from statediff.meta.mutate import MutationReport, judge_fault, mutate, seed_faults
+from statediff.meta.mutate import MutationReport, judge_fault, mutate, seed_faults, survivor_of
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, World, is_privilege
-from statediff.model.values import printable
+from statediff.model.values import printable, same, show
 from statediff.model.verdict import Verdict
+from statediff.reports.interview import Question
 from statediff.workspace.drafts import Drafted, redraft
 
 FILE: Final = "answers.yaml"
@@ -71,20 +76,6 @@ def answers_in(folder: Path) -> Answers:
     return Answers(**{n: frozenset(map(str, value.get(n, []))) for n in LISTS}, closed=closed)
 
 
-@dataclass(frozen=True)
-class Question:
-    """One question: what was seen, what the draft does, and what *yes* would let pass."""
-
-    id: str
-    seen: tuple[str, ...]
-    asks: str
-    passes: tuple[str, ...]
-    weight: tuple[int, int]
-    """How harmful a wrong *yes* is: by the kind of change, then by how much it lets pass."""
-    closing: str = ""
-    """The clauses that *no* adds."""
-
-
 Ask = Callable[[int, int, Question], bool]
 """True if the owner says yes to the question, of so many."""
 
@@ -95,12 +86,20 @@ def answered(drafted: Drafted, answers: Answers) -> Drafted:
 
 
 def interview(drafted: Drafted, answers: Answers, ask: Ask) -> tuple[Drafted, Answers]:
-    """The draft that follows from the answers, those of earlier ones included."""
-    found = _questions(answered(drafted, answers), answers)[:MOST]
-    for number, question in enumerate(found, 1):
-        is_yes = ask(number, len(found), question)
-        answers = _with(answers, question, is_yes=is_yes)
-    return answered(drafted, answers), answers
+    """The draft that follows from the answers, those of earlier ones included.
+
+    It ends when no answer changes a verdict on anything seen or seeded, or after `MOST` questions.
+    """
+    number, draft = 0, answered(drafted, answers)
+    while found := _questions(draft, answers)[: MOST - number]:
+        count = number + len(found)
+        for question in found:
+            number += 1
+            answers = _with(answers, question, is_yes=ask(number, count, question))
+        draft = answered(drafted, answers)
+        if number == MOST:
+            break
+    return draft, answers
 
 
 def _with(answers: Answers, question: Question, *, is_yes: bool) -> Answers:
@@ -117,33 +116,82 @@ def _questions(drafted: Drafted, answers: Answers) -> list[Question]:
     """The questions, the most harmful first."""
     if not drafted.right:
         return []
-    found = [*_of_places(drafted, answers), *_of_survivors(drafted)]
-    left = (question for question in found if question.id not in answers.known)
-    return sorted(left, key=lambda q: (q.weight, q.id), reverse=True)
-
-
-def _of_places(drafted: Drafted, answers: Answers) -> Iterator[Question]:
-    """Questions about values in which right runs differ, where a bound decides a seeded fault."""
     first = drafted.right[0]
     faults = [f for f in seed_faults(World(first, first.judged(), 0)) if not f.is_twin]
+    found = [*_of_places(drafted, answers, faults), *_of_survivors(drafted, answers)]
+    found = [question for question in found if question.id not in answers.known]
+    if len(found) < MOST:
+        found += islice(_of_defaults(drafted, answers, faults), MOST - len(found))
+    return sorted(found, key=lambda q: (q.weight, q.id), reverse=True)
+
+
+def _of_places(drafted: Drafted, answers: Answers, faults: Sequence[Fault]) -> Iterator[Question]:
+    """Where right runs differ, and a bound decides about something seeded."""
+    first = drafted.right[0]
     for clause in drafted.draft.clauses:
         name = clause.changes[0].type
         for difference in clause.open:
             place = f"{name}.{difference.place}"
-            if place in answers.known or not difference.bound:
-                continue
-            try:
-                loose = answered(drafted, replace(answers, any=answers.any | {place}))
-            except UsageError:
-                continue
-            own = [fault for fault in faults if fault.target.startswith(place)]
-            passes = tuple(f.sentence for f in own if _is_let_through(f, first, loose.right[0]))
+            passes = _passing(drafted, answers, place, faults) if difference.bound else []
             if passes:
-                values = (f"run {n}: {each}" for n, each in enumerate(difference.values, 1))
-                bound = f"drafted: {' and '.join(difference.bound)}"
+                bound = " and ".join(difference.bound)
                 asks = f"{place} differs between the right runs. May it hold anything?"
-                weight = _weight(first, name, passes)
-                yield Question(place, (*values, bound), asks, passes, weight)
+                told = _told(first, name, difference.place, passes)
+                runs = tuple(fault.mutant for fault in passes)
+                weight = _weight(first, name, told)
+                yield Question(place, asks, difference.values, bound, told, weight, runs=runs)
+
+
+def _of_defaults(drafted: Drafted, answers: Answers, faults: Sequence[Fault]) -> Iterator[Question]:
+    """What every right run left empty and most other rows are not, the fullest column first."""
+    first, shares = drafted.right[0], dict[tuple[str, str], int]()
+    for clause in (clause for clause in drafted.draft.clauses if clause.idle):
+        name, row = clause.changes[0].type, clause.changes[0].members[0].row
+        rows = first.rows_before(name).values()
+        for place in clause.idle:
+            other = [v for each in rows if not same(v := each.get(place), row.get(place))]
+            if len({*map(show, other)}) > 1:
+                shares[name, place] = 100 * len(other) // len(rows)
+    for name, path in sorted(shares, key=lambda each: (-shares[each], each)):
+        place, share = f"{name}.{path}", shares[name, path]
+        if passes := _passing(drafted, answers, place, faults):
+            yield Question(
+                place,
+                f"Every right run left {place} empty. May it hold anything?",
+                (),
+                f"as the runs left it; of the {plural(kind(name))} before, {share} % are otherwise",
+                _told(first, name, path, passes),
+                (-1, share),
+                runs=tuple(fault.mutant for fault in passes),
+            )
+
+
+def _told(first: Reference, name: str, path: str, passes: Sequence[Fault]) -> tuple[str, ...]:
+    """What each of the faults writes at the place; what it is, where that is inside a value."""
+    known = first.rows(name)
+    found = []
+    for fault in passes:
+        rows = fault.mutant.rows(name)
+        other = [
+            v for k, row in rows.items() if not same(v := row.get(path), known.get(k, {}).get(path))
+        ]
+        found.append(show(other[0]) if len(other) == 1 else fault.sentence)
+    return tuple(dict.fromkeys(found))
+
+
+def _passing(
+    drafted: Drafted, answers: Answers, place: str, faults: Sequence[Fault]
+) -> list[Fault]:
+    """What the draft lets pass only where the place may hold anything; nothing once answered."""
+    inside = (f"{place}.", f"{place}[")
+    own = [f for f in faults if f.target == place or f.target.startswith(inside)]
+    if place in answers.known or not own:
+        return []
+    try:
+        loose = answered(drafted, replace(answers, any=answers.any | {place}))
+    except UsageError:
+        return []
+    return [fault for fault in own if _is_let_through(fault, drafted.right[0], loose.right[0])]
 
 
 def _is_let_through(fault: Fault, strict: Reference, loose: Reference) -> bool:
@@ -155,17 +203,25 @@ def _is_let_through(fault: Fault, strict: Reference, loose: Reference) -> bool:
     return [outcome.verdict is Verdict.MATCH for outcome in verdicts] == [False, True]
 
 
-def _of_survivors(drafted: Drafted) -> Iterator[Question]:
-    """Questions about changes that no right run made."""
+def _of_survivors(drafted: Drafted, answers: Answers) -> Iterator[Question]:
+    """Questions about changes that no right run made; none about a place that may hold anything."""
     report: MutationReport = mutate(drafted.right, 0, {})
+    passed: dict[str, list[Reference]] = {}
+    for each in report.outcomes:
+        if not each.is_as_it_should and not each.fault.is_twin:
+            passed.setdefault(survivor_of(each.fault, {})[0], []).append(each.fault.mutant)
     for survivor in report.open_survivors:
-        if not survivor.closing:
-            continue
-        passes = (f"{survivor.sentence}; the draft would let it pass",)
         name = survivor.id.split(" ")[-1].partition("[")[0].partition(".")[0]
+        places = {f"{name}.{field}" for field in survivor.fields}
+        if not survivor.closing or (places and places <= answers.any):
+            continue
+        passes = (survivor.sentence,)
         asks = f"May an agent do this as well: {survivor.sentence}?"
+        drafted_as = "no right run did it; a further clause would refuse it"
         weight = _weight(drafted.right[0], name, passes)
-        yield Question(survivor.id, (), asks, passes, weight, survivor.closing)
+        runs = tuple(passed.get(survivor.id, ()))
+        closing = survivor.closing
+        yield Question(survivor.id, asks, (), drafted_as, passes, weight, closing, runs)
 
 
 def _weight(reference: Reference, name: str, passes: tuple[str, ...]) -> tuple[int, int]:

@@ -2,9 +2,13 @@
 
 import io
 import json
+import re
 import sqlite3
+import threading
 from pathlib import Path
 from textwrap import dedent
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import pygit2
 import pytest
@@ -271,6 +275,38 @@ def test_init_asks_and_keeps_the_answers(
     assert "customers.name differs between the right runs. May it hold anything?" in said.err
     assert 'any: ["customers.name"]' in (tmp_path / "task" / "answers.yaml").read_text()
     assert "matches(" not in (tmp_path / "task" / "contract.yaml").read_text()
+
+
+def test_init_asks_on_a_page(
+    statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts = {n: f"UPDATE customers SET name = 'tok-{n}' WHERE id = 2" for n in ("a1", "b2")}
+    before, one, two = (
+        database(tmp_path / f"{name}.db", *script)
+        for name, script in (("a", ()), *((n, (each,)) for n, each in scripts.items()))
+    )
+    pages: list[str] = []
+
+    def browse(link: str) -> None:
+        with urlopen(link, timeout=60) as answer:
+            root, page = answer.geturl(), answer.read().decode()
+        while number := re.search(r'name="number" value="(\d+)"', page):
+            pages.append(page)
+            sent = urlencode({"number": number[1], "answer": "yes"}).encode()
+            origin = root.rsplit("/", 2)[0]
+            with urlopen(Request(root, sent, {"Origin": origin}), timeout=60) as answer:
+                page = answer.read().decode()
+        pages.append(page)
+
+    monkeypatch.setattr(
+        "webbrowser.open", lambda link: threading.Thread(target=browse, args=(link,)).start()
+    )
+    said = statediff("init", before, "--after", one, "--after", two, "--page", "--out", "task")
+    assert said.code == 0
+    assert "customers.name differs between the right runs" in pages[0]
+    assert "That was the last question" in pages[-1]
+    assert 'any: ["customers.name"]' in (tmp_path / "task" / "answers.yaml").read_text()
+    assert statediff("init", before, "--page", "--port", "99999", "--out", "x").code == 2
 
 
 def test_a_run_that_makes_a_table_drafts_too(statediff: Call, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from statediff.kernel import evaluate
 from statediff.model.readings import Capture
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.state import Coverage, Enumeration, State
+from statediff.reports.interview import Question
 from statediff.workspace.contracts import States, check
 from statediff.workspace.drafts import (
     Drafted,
@@ -29,7 +30,7 @@ from statediff.workspace.drafts import (
     write_drafts,
 )
 from statediff.workspace.inputs import one_capture, unrefined
-from statediff.workspace.interview import FILE, MOST, Answers, Question, answers_in, interview
+from statediff.workspace.interview import FILE, MOST, Answers, answers_in, interview
 from tests.contract.applications import RIGHT, Application, BusyApplication
 from tests.contract.drafts import drafted, judged, tried
 from tests.judging import capture, part, state
@@ -362,6 +363,7 @@ def test_texts_that_differ_around_a_token_have_a_shape_and_free_text_has_none() 
     assert shape(["R-2026-1001", "R-2026-4417"]) == r"R-2026-[0-9]{4}"
     assert shape(["tok-a1", "tok-ab2"]) == r"tok-[a-z0-9]{1,6}"
     assert shape(["call Ada", "call Bob"]) is None
+    assert shape(["#EB5757", "#000000"]) == "#[0-9A-Fa-f]{6}", "a color, in either case"
 
 
 def asking(found: dict[str, list[str]], yes: Sequence[str]) -> tuple[Drafted, Answers, list[str]]:
@@ -417,3 +419,92 @@ def test_a_run_that_does_not_make_the_table_of_the_task_is_judged(tmp_path: Path
     file = drafted(folder, found["before"], found["one"])
     verdicts = {n: judged(file, folder, found["before"], found[n]).split()[0] for n in ends}
     assert verdicts == ends
+
+
+TEAMS: dict[str, list[dict[str, object]]] = {
+    "teams": [{"id": f"t{n}", "name": f"Team {n}", "issueCount": n} for n in (3, 9)],
+    "labels": [{"id": "l1", "name": "Old", "color": "#EB5757"},
+               {"id": "l2", "name": "New", "color": "#56CCF2"}],
+    "issues": [{"id": f"i{n}", "teamId": "t3", "number": n, "title": f"Old {n}", "ref": f"A-{n}",
+                "link": f"x/A-{n}", "branch": f"a-{n}-old", "blocks": None}
+               for n in (1, 2, 3, 101)],
+}  # fmt: skip
+"""One team has four issues and counts three; the next free number is 4."""
+
+
+def issues(tmp_path: Path, name: str, *new: tuple[str, int, str], **more: object) -> list[str]:
+    """A state with further issues: key, number and title of each, and what is otherwise."""
+    found = json.loads(json.dumps(TEAMS))
+    for key, number, title in new:
+        said = {"ref": f"A-{number}", "link": f"x/A-{number}",
+                "branch": f"a-{number}-{title.lower()}"}  # fmt: skip
+        row = {"id": key, "teamId": "t3", "number": number, "title": title, "blocks": None}
+        found["issues"].append({**row, **said})
+    found["teams"][0]["issueCount"] += len(new)
+    found["issues"][-1] |= more
+    (tmp_path / f"{name}.json").write_text(json.dumps(found))
+    return [f"app={tmp_path / name}.json"]
+
+
+# fmt: off
+_KEYS = ("5c62f29d-0f6a-4c4d-9d25-52293e2a8d4f", "33a21e17-7c49-4b93-a45d-28f58960a109",
+         "21e324e8-3a37-42d6-8291-c7e203c3853b", "0a32e805-70c3-41a2-91fe-25e2f9339afa",
+         "1419122c-b594-4e80-afe2-3618187eed11", "57e39bc8-faf8-4bb5-a5ef-1790772f5885")
+# fmt: on
+
+
+def test_numbers_that_an_application_gives_are_judged_by_the_state_before(tmp_path: Path) -> None:
+    before = issues(tmp_path, "before")
+    right = [*issues(tmp_path, "one", (_KEYS[0], 4, "Alpha")),
+             *issues(tmp_path, "two", (_KEYS[1], 4, "Alpha"))]  # fmt: skip
+    file = drafted(tmp_path / "task", before, right)
+    text = (tmp_path / "task" / "contract.yaml").read_text()
+    assert 'it.branch == lower(it.ref) + "-alpha"' in text
+    assert "count(c for c in after.issues if c.team == it.id)" in text, "it was wrong before"
+    later = issues(tmp_path, "later", ("i4", 4, "Old"))
+    # Another begin, and so another number: nothing of it was in the examples.
+    ends = {
+        "third": (issues(tmp_path, "third", ("i4", 4, "Old"), (_KEYS[2], 5, "Alpha")), "MATCH"),
+        "taken": (issues(tmp_path, "taken", ("i4", 4, "Old"), (_KEYS[2], 4, "Alpha")), "DIVERGE"),
+        "far": (issues(tmp_path, "far", ("i4", 4, "Old"), (_KEYS[2], 7, "Alpha")), "DIVERGE"),
+        "link": (
+            issues(tmp_path, "link", ("i4", 4, "Old"), (_KEYS[2], 5, "Alpha"), link="x/A-6"),
+            "DIVERGE",
+        ),
+    }
+    for name, (end, verdict) in ends.items():
+        assert judged(file, tmp_path / "task", later, end).split()[0] == verdict, name
+
+
+def test_of_several_new_rows_a_reference_says_which_is_meant(tmp_path: Path) -> None:
+    before = issues(tmp_path, "before")
+
+    def run(name: str, one: str, two: str, *, blocks: int) -> list[str]:
+        new = ((one, 4, "Alpha"), (two, 5, "Beta"))
+        return issues(tmp_path, name, *new, blocks=(one, two)[blocks])
+
+    right = [*run("one", *_KEYS[:2], blocks=0), *run("two", *_KEYS[2:4], blocks=0)]
+    file = drafted(tmp_path / "task", before, right)
+    for number, verdict in enumerate(("MATCH", "DIVERGE")):
+        end = run(f"third{number}", *_KEYS[4:], blocks=number)
+        assert judged(file, tmp_path / "task", before, end).split()[0] == verdict
+
+
+def test_what_all_runs_left_empty_is_asked_last_and_stays_so_by_default(tmp_path: Path) -> None:
+    color = {"blank": None, "filled": "#123456"}
+    ends = {}
+    for name in ("one", "two", *color):
+        found = json.loads(json.dumps(TEAMS))
+        key = _KEYS[("one", "two", *color).index(name)]
+        found["labels"].append({"id": key, "name": "Bug", "color": color.get(name)})
+        (tmp_path / f"{name}.json").write_text(json.dumps(found))
+        ends[name] = [f"app={tmp_path / name}.json"]
+    ends["before"] = issues(tmp_path, "before")
+    for yes, verdict in (((), "DIVERGE"), (("labels.color",), "MATCH")):
+        result, _, asked = asking(ends, yes)
+        assert asked[-1] == "labels.color"
+        folder = tmp_path / verdict
+        write_drafts(folder, result.files)
+        file = load_contract(folder / "contract.yaml")
+        assert judged(file, folder, ends["before"], ends["blank"]) == "MATCH"
+        assert judged(file, folder, ends["before"], ends["filled"]).startswith(verdict)

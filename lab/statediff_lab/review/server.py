@@ -1,7 +1,6 @@
 """A desk behind the loopback address, for the one browser that was given its link.
 
-Who may see it is said in `statediff.reports.loopback`. What changes something comes as a form of
-this origin (`Origin`, `Sec-Fetch-Site`), bounded in size and time.
+Who may see it, and whose forms it takes, is said in `statediff.reports.loopback`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from statediff.reports.loopback import (
     LoopbackServer,
     Query,
     Refused,
-    parse_query,
     whole,
 )
 from statediff_lab.labels import Failure
@@ -29,10 +27,7 @@ from statediff_lab.review.pages import (
     trouble_page,
 )
 
-MAX_BODY: Final = 64 * 1024
-"""Bytes of a form."""
 MAX_FIELDS: Final = len(FIELDS) + len(Failure)
-_FORM: Final = "application/x-www-form-urlencoded"
 
 
 class DeskServer(LoopbackServer):
@@ -69,9 +64,7 @@ class _Answer(Answering):
         number = self._number(self.inside(path))
         if number is None:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "a label belongs to a trial")
-        if self.headers.get("Origin") != self.server.origin:
-            raise Refused(HTTPStatus.FORBIDDEN, "the form does not come from this desk")
-        sent = parse_query(self._body(), MAX_FIELDS)
+        sent = self.form(MAX_FIELDS)
         desk, root = self.server.desk, self.server.root
         try:
             desk.sign(number, given_from(sent))
@@ -90,19 +83,3 @@ class _Answer(Answering):
         if not 0 <= number < len(self.server.desk.cases):
             raise Refused(HTTPStatus.NOT_FOUND, "there is no such trial on this desk")
         return number
-
-    def _body(self) -> str:
-        lengths = self.headers.get_all("Content-Length", [])
-        if len(lengths) != 1 or "Transfer-Encoding" in self.headers:
-            raise Refused(HTTPStatus.LENGTH_REQUIRED, "expected a form of a known length")
-        if self.headers.get_content_type() != _FORM:
-            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"expected {_FORM}")
-        size = whole(lengths[0])
-        if not 0 <= size <= MAX_BODY:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {MAX_BODY} bytes")
-        try:
-            return self.rfile.read(size).decode("ascii")
-        except UnicodeDecodeError:
-            raise Refused(HTTPStatus.BAD_REQUEST, "expected a form") from None
-        except TimeoutError:
-            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the form did not come") from None

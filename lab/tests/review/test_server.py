@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 
 import pytest
 from statediff_lab.review.desk import Desk
-from statediff_lab.review.server import MAX_BODY, DeskServer
+from statediff_lab.review.server import DeskServer
 
 from lab.tests.review.conftest import MakeDesk
-from statediff.reports.loopback import MAX_CONNECTIONS
+from statediff.reports.loopback import MAX_BODY, MAX_CONNECTIONS
 
 Serve = Callable[[Desk], DeskServer]
 TASK = "Change what the test says."

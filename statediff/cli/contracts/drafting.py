@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from statediff.agents.handover import Person
 from statediff.capture.store import DiskChunks
-from statediff.cli.options import JsonFlag, argument, opt, option
+from statediff.cli.options import JsonFlag, PageOptions, argument, flag, opt, option
 from statediff.cli.output import at_work, note_doubtful, print_result, shown
 from statediff.errors import StorageError, UsageError
 from statediff.harness import ObservedTrial, Task, TrialPlan, observe_trial
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from statediff.agents.trial import Trial
+    from statediff.reports.interview import Question
     from statediff.workspace.drafts import Drafted
-    from statediff.workspace.interview import Answers, Question
+    from statediff.workspace.interview import Answers
 
 INIT: Final = "statediff/init/1"
 RECORD: Final = "statediff/record/1"
@@ -59,6 +60,14 @@ class RunStates:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Asking(PageOptions):
+    """The ways to ask the owner."""
+
+    in_terminal: bool = flag("Ask, at most six questions; the answers are kept beside it.", "--ask")
+    on_page: bool = flag("Ask on a page in the browser instead.", "--page")
+
+
 def init(
     sources: Annotated[
         list[str],
@@ -68,13 +77,11 @@ def init(
         ),
     ],
     runs: RunStates,
+    asking: Asking,
     name: Annotated[str, option("NAME", "The contract's name.", "--name")] = "drafts/first",
     with_sandbox: Annotated[
         bool,
         option("", "Also write a sandbox that begins every trial with these states.", "--sandbox"),
-    ] = False,
-    asks: Annotated[
-        bool, option("", "Ask, at most six questions; the answers are kept beside it.", "--ask")
     ] = False,
     out: Annotated[Path, option("DIR", "Where the two files are written.", "--out")] = Path(),
     as_json: JsonFlag = False,
@@ -84,7 +91,7 @@ def init(
     The draft is judged by its own runs first. Nothing gates on it: `run` refuses it until somebody
     has removed `reviewed: false`.
     """
-    from statediff.workspace import drafts, folders
+    from statediff.workspace import drafts
     from statediff.workspace.interview import FILE as ANSWERS
     from statediff.workspace.sandboxes import own_sources, write_sandbox
 
@@ -96,24 +103,29 @@ def init(
     else:
         with at_work("reading and drafting"):
             drafted = _of_states(name, sources, runs, f"./{SANDBOX_FILE}" if own else None)
-    drafted, answers = _answered(drafted, out, asks=asks)
+    drafted, answers = _answered(drafted, out, asking)
     files = drafted.files
     drafts.require_new(out, [*files, *([SANDBOX_FILE] if own else ())])
     written = write_sandbox(out, own, has_schema=SCHEMA_FILE in files) if own else []
     written = [*drafts.write_drafts(out, files), *written]
-    if asks:
+    if asking.in_terminal or asking.on_page:
         folders.write_file(out / ANSWERS, answers.text.encode())
     lines = [*(f"wrote {file}" for file in written), *_next(shown(out / CONTRACT_FILE), drafted)]
     print_result(_document(name, written, drafted), "\n".join(lines), as_json=as_json)
     return 0
 
 
-def _answered(drafted: Drafted, out: Path, *, asks: bool) -> tuple[Drafted, Answers]:
+def _answered(drafted: Drafted, out: Path, asking: Asking) -> tuple[Drafted, Answers]:
     """The draft as earlier answers have it, and new ones where they are asked for."""
     from statediff.workspace.interview import answered, answers_in, interview
 
     answers = answers_in(out)
-    if not asks:
+    if asking.on_page:
+        from statediff.cli.serving import ask_on_page
+
+        with ask_on_page(asking, drafted.draft.name) as ask:
+            return interview(drafted, answers, ask)
+    if not asking.in_terminal:
         return answered(drafted, answers), answers
     return interview(drafted, answers, _ask)
 
@@ -121,8 +133,9 @@ def _answered(drafted: Drafted, out: Path, *, asks: bool) -> tuple[Drafted, Answ
 def _ask(number: int, count: int, question: Question) -> bool:
     """True if a person says yes; no answer is a no."""
     sys.stderr.write(f"\n{number} of {count}  {said(question.asks, MAX_LINE)}\n")
-    for line in question.seen:
-        sys.stderr.write(f"        {said(line, MAX_LINE)}\n")
+    for run, value in enumerate(question.values, 1):
+        sys.stderr.write(f"        run {run}: {said(value, MAX_LINE)}\n")
+    sys.stderr.write(f"        drafted: {said(question.drafted, MAX_LINE)}\n")
     shown = [said(each, MAX_LINE) for each in question.passes[:SHOWN]]
     more = f" and {len(question.passes) - SHOWN} more" if len(question.passes) > SHOWN else ""
     sys.stderr.write(f"        yes lets pass: {'; '.join(shown)}{more}\n        [y/N] ")
@@ -211,7 +224,7 @@ def record(
 
     The contract requires what was changed, is marked `reviewed: false`, and gates nothing yet.
     """
-    from statediff.workspace import drafts, folders
+    from statediff.workspace import drafts
 
     folders.require_writable(out)
     folders.require_writable(runs)

@@ -153,9 +153,9 @@ def is_own_key(entity: EntityType, name: str, value: Observed) -> bool:
 
 
 def _mark(of: Inferred, entity: EntityType, name: str, value: Observed) -> object:
-    chosen = of.chosen(entity.by_name.get(name), name, value)
+    chosen = of.chosen(entity, name, value)
     if chosen is not None:
-        return name, chosen[0]
+        return name, chosen.kind, chosen.named
     return name, type(value).__name__, repr(value)
 
 

@@ -12,6 +12,7 @@ Whatever differs is a `Difference`, about which a person may be asked.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -155,13 +156,17 @@ class Saying:
     ) -> list[str] | None:
         """Conditions on values that the application chose; None where the task did, or both."""
         read = expression_path(self.of, name, steps)
-        every = {cell.member.of.chosen(spec, _last(name, steps), cell.value) for cell in cells}
+        entity = None if steps else self.entity
+        every = {cell.member.of.chosen(entity, _last(name, steps), cell.value) for cell in cells}
         if read is None or None in every or len({c.kind for c in every if c}) != 1:
             return None
         choice = next(c for c in every if c)
         if is_same and _is_again(choice, cells):
             return None
-        if choice.kind != "stamp" and len(every) > 1:
+        is_numbered = choice.kind in ("number", "numbered")
+        if is_numbered and self.change.op not in COME:
+            return None
+        if choice.kind != "stamp" and not is_numbered and len(every) > 1:
             return None
         guard = f"{read} != null and " if spec is None or spec.is_nullable else ""
         match choice.kind:
@@ -170,10 +175,40 @@ class Saying:
             case "key":
                 key = name_text(cells[0].member.of.key_of(choice.said))
                 of = "c" if spec and spec.reference else f"c.{key}"
-                return [f"any({of} == {read} for c in created.{type_text(choice.said)})"]
+                told = [f"c.{name_text(n)} == {expression(value)}" for n, value in choice.named]
+                said = " and ".join([f"{of} == {read}", *told])
+                return [f"any({said} for c in created.{type_text(choice.said)})"]
+            case "number":
+                ways = [c.member.of.numbering(self.entity.name).conditions(name) for c in cells]
+                return ways[0] if all(way == ways[0] for way in ways) else None
+            case "numbered":
+                return self._numbered(name, guard, cells)
             case _:
                 said = f"{guard}matches({read}, {_quoted(choice.said)})"
                 return [said, *self._is_new(spec, choice, read)]
+
+    def _numbered(self, name: str, guard: str, cells: Sequence[Cell]) -> list[str] | None:
+        """A text with a number of its row: around another such text, else of its kind and new."""
+        read = f"{self.of}.{name_text(name)}"
+        texts = [cell.member.of.numbering(self.entity.name).texts for cell in cells]
+        for other in (f.name for f in self.entity.fields if f.name != name):
+            held = [str(cell.row.get(other)) for cell in cells]
+            if all((other, text) in known for text, known in zip(held, texts, strict=True)):
+                it = f"{self.of}.{name_text(other)}"
+                for inner, said in ((held, it), ([t.lower() for t in held], f"lower({it})")):
+                    pairs = zip(cells, inner, strict=True)
+                    around = {tuple(str(cell.value).split(text)) for cell, text in pairs}
+                    ends = next(iter(around))
+                    if len(around) == 1 and len(ends) == 2 and any(ends):
+                        parts = [_quoted(ends[0]), said, _quoted(ends[1])]
+                        return [f"{read} == {' + '.join(p for p in parts if p != _quoted(''))}"]
+        widest = max((k[name, str(c.value)] for c, k in zip(cells, texts, strict=True)), key=len)
+        if not all(re.fullmatch(widest, str(cell.value)) for cell in cells):
+            return None
+        others = f"for b in before.{type_text(self.entity.name)}"
+        own = f"b.{name_text(name)}"
+        said = f"{guard}matches({read}, {_quoted(widest)})"
+        return [said, f"all({own} == null or {own} != {read} {others})"]
 
     def _is_new(self, spec: Field | None, choice: Choice, read: str) -> Iterator[str]:
         """The condition that no entity had the token before."""

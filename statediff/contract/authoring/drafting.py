@@ -54,6 +54,8 @@ _POWERS: Final = ("role", "grant", "member", "permission", "approval", "privileg
 _PERSON: Final = "member"
 """A table that is called only so has people in it, unless it joins two others."""
 _JOINED: Final = 2
+_ID: Final = re.compile(r"_id$|(?<=[a-z0-9])I[dD]$")
+"""How a column ends that holds the key of another table's row."""
 _KEYS: Final = ("id", "uuid", "guid", "key")
 _NAMES: Final = ("slug", "sku", "code", "email", "username", "name")
 """What a field is called that names a row, its case and `_` aside."""
@@ -282,17 +284,18 @@ def _field(
 
 
 def _without_id(name: str, entity: EntityType) -> str:
-    short = name.removesuffix("_id")
+    short = _ID.sub("", name)
     return short if short and short not in entity.by_name and _PLAIN.fullmatch(short) else name
 
 
 def _aim(told: TypedField, entity: EntityType, tables: Mapping[str, EntityType]) -> str | None:
     """The table that a column such as `customer_id` refers to, if there is one with one key."""
-    if not told.name.endswith("_id") or (told.name in entity.key and len(entity.key) == 1):
+    if not _ID.search(told.name) or (told.name in entity.key and len(entity.key) == 1):
         return None
-    stem = told.name.removesuffix("_id")
+    stem = _ID.sub("", told.name).replace("_", "").lower()
     for table, known in tables.items():
-        if stem in (singular(table.lower()), table) and len(known.key) == 1:
+        plain = table.replace("_", "").lower()
+        if stem in (singular(table.lower()).replace("_", ""), plain) and len(known.key) == 1:
             return table
     return None
 

@@ -20,6 +20,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Any, Final, Literal, NamedTuple
 
+from statediff.contract.authoring.numbering import Numbering, escaped
 from statediff.contract.language.written import name_text, type_text
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Entity, Op
@@ -85,6 +86,7 @@ _CLASSES: Final = (
     "[!-~]",
 )
 """Of which characters tokens are, the narrowest first."""
+_COLOR: Final = re.compile(r"#([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})")
 _ENOUGH: Final = 24
 """Characters that show whether tokens are of few letters."""
 _VOLATILE: Final = re.compile(
@@ -129,9 +131,11 @@ class Formula:
 class Choice(NamedTuple):
     """What an application chose a value for."""
 
-    kind: Literal["stamp", "key", "random", "volatile"]
+    kind: Literal["stamp", "key", "random", "volatile", "number", "numbered"]
     said: str = ""
     """Of a key the type; of other texts what all of their kind match."""
+    named: tuple[tuple[str, Observed], ...] = ()
+    """Of a key of several new rows: what the task says of this one and of no other."""
 
 
 class Inferred:
@@ -143,6 +147,7 @@ class Inferred:
     def __init__(self, run: Run, number: int = 0) -> None:
         self.run = run
         self.number = number
+        self._numberings: dict[str, Numbering] = {}
 
     # ------------------------------------------------------------ stamps
 
@@ -202,9 +207,9 @@ class Inferred:
             since = Decimal(token) if token.replace(".", "").isdigit() else token
             if self.is_stamp("", since) or self.random_form(token) is not None:
                 width = "16,35" if "." in token else str(len(token))  # a fraction may be left out
-                parts += [_escaped(text[end : found.start()]), f".{{{width}}}"]
+                parts += [escaped(text[end : found.start()]), f".{{{width}}}"]
                 end = found.end()
-        return "".join([*parts, _escaped(text[end:])]) if parts else None
+        return "".join([*parts, escaped(text[end:])]) if parts else None
 
     def earlier(self, entity: str, field: str, value: Observed) -> Observed:
         """The latest stamp before the run: of the field, else of any; null without one."""
@@ -266,13 +271,23 @@ class Inferred:
         cells = (cell for row in rows for cell in row.values())
         return frozenset(cell for cell in cells if random_form(cell) is not None)
 
-    def chosen(self, spec: Field | None, name: str, value: Observed) -> Choice | None:
-        """What an application chose, where the value is its choice; None where the task's."""
+    def chosen(self, entity: EntityType | None, name: str, value: Observed) -> Choice | None:
+        """What an application chose, where the value is its choice; None where the task's.
+
+        Without a type, `name` is that of a place inside a value.
+        """
+        spec = None if entity is None else entity.by_name.get(name)
         if self.is_stamp(name, value):
             return Choice("stamp")
         made = self.made_by_run(spec, value)
         if made is not None:
-            return Choice("key", made)
+            return Choice("key", made, self._named(made, value))
+        if entity is not None and entity.name in self._created:
+            numbering = self.numbering(entity.name)
+            if name in numbering.columns and any(r[name] == value for r in numbering.created):
+                return Choice("number")
+            if isinstance(value, str) and (name, value) in numbering.texts:
+                return Choice("numbered", numbering.texts[name, value])
         if not isinstance(value, str) or (spec is not None and spec.reference is not None):
             return None
         form = self.random_form(value)
@@ -280,6 +295,35 @@ class Inferred:
             return Choice("random", form)
         pattern = self.volatile(value)
         return None if pattern is None else Choice("volatile", pattern)
+
+    def _named(self, name: str, key: Observed) -> tuple[tuple[str, Observed], ...]:
+        """A text of the new row that tells it from the other new ones, and is the task's."""
+        entity, rows = self.run.schema.by_name[name], self._created[name]
+        own = next(row for row in rows if row[entity.key[0]] == key) if len(rows) > 1 else {}
+        for field, value in own.items():
+            is_told = isinstance(value, str) and [r.get(field) for r in rows].count(value) == 1
+            is_plain = field not in entity.key and entity.by_name[field].reference is None
+            is_plain = is_plain and self.random_form(value) is None
+            if is_told and is_plain and self.chosen(entity, field, value) is None:
+                return ((field, value),)
+        return ()
+
+    @cached_property
+    def _created(self) -> Mapping[str, tuple[Row, ...]]:
+        """The rows that the run created, by their type."""
+        found: dict[str, list[Row]] = defaultdict(list)
+        for delta in self.run.deltas:
+            if delta.op is Op.CREATE and isinstance(delta.after, Entity):
+                found[delta.type].append(delta.after.as_row())
+        return {name: tuple(rows) for name, rows in found.items()}
+
+    def numbering(self, name: str) -> Numbering:
+        """What the run shows of numbers that the application gives rows of the type."""
+        if name not in self._numberings:
+            rows = self.run.rows(self.run.before, name)
+            entity = self.run.schema.by_name[name]
+            self._numberings[name] = Numbering(entity, rows, self._created[name])
+        return self._numberings[name]
 
     def key_of(self, name: str) -> str:
         """The one key field of a type."""
@@ -308,10 +352,14 @@ class Inferred:
         wanted = [row.get(field) for side in rows for row in side]
         if not all(map(_is_number, wanted)) or len(set(wanted)) < LEAST:
             return None
+        moved = None
         for text, computed in self._candidates(entity, field, rows):
             if computed == wanted:
                 return text
-        return None
+            if moved is None and text.startswith("count("):
+                ends = [_moves(entity, rows, values) for values in (computed, wanted)]
+                moved = text if ends[0] == ends[1] else None  # wrong before, and kept all the same
+        return moved
 
     def _candidates(
         self, entity: EntityType, field: str, rows: list[tuple[Row, ...]]
@@ -364,6 +412,17 @@ class Inferred:
                     else f"count(c for c in after.{type_text(child.name)} if {that})",
                     computed,
                 )
+
+
+def _moves(
+    entity: EntityType, rows: list[tuple[Row, ...]], values: Sequence[Any]
+) -> dict[tuple[Observed, ...], Any]:
+    """How far the value of each row moved, of those that were there before and after."""
+    keys = [tuple(row[name] for name in entity.key) for side in rows for row in side]
+    count = len(rows[0])
+    first = dict(zip(keys[:count], values[:count], strict=True))
+    last = dict(zip(keys[count:], values[count:], strict=True))
+    return {key: last[key] - first[key] for key in first.keys() & last.keys()}
 
 
 def common_formulas(runs: Sequence[Inferred]) -> Mapping[Place, Formula]:
@@ -431,10 +490,6 @@ def _count(ordered: Sequence[datetime], least: datetime, most: datetime) -> int:
     return bisect(ordered, most) - bisect(ordered, least)
 
 
-def _escaped(text: str) -> str:
-    return re.sub(r"[][.^$*+?(){}|\\]", r"\\\g<0>", text)
-
-
 def _first(rows: tuple[Row, ...], field: str) -> Observed:
     return next((row.get(field) for row in rows), None)
 
@@ -493,6 +548,8 @@ def _common_start(texts: Sequence[str]) -> str:
 
 def shape(texts: Sequence[str]) -> str | None:
     """What texts such as these match: words around a token that differs; None of free text."""
+    if all(map(_COLOR.fullmatch, texts)) and len({*map(len, texts)}) == 1:
+        return f"#[0-9A-Fa-f]{{{len(texts[0]) - 1}}}"
     start = _common_start(texts)
     end = _common_start([text[len(start) :][::-1] for text in texts])[::-1]
     # Tokens may begin alike by chance, so a common part ends where a word does.
@@ -506,4 +563,4 @@ def shape(texts: Sequence[str]) -> str | None:
         return None
     sizes = {*map(len, inner)}
     width = f"{min(sizes)}" if len(sizes) == 1 else f"1,{max(sizes) * 2}"
-    return f"{_escaped(start)}{classes}{{{width}}}{_escaped(end)}"
+    return f"{escaped(start)}{classes}{{{width}}}{escaped(end)}"

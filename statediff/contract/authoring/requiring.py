@@ -55,6 +55,8 @@ class Clause:
     changes: tuple[Change, ...] = ()
     open: tuple[Difference, ...] = ()
     """What differed between the runs."""
+    idle: tuple[str, ...] = ()
+    """Fields that every right run left empty, at zero or at a mark without a letter."""
 
     @property
     def text(self) -> str:
@@ -88,7 +90,8 @@ def clauses(
         lines = (head, *_body(said, entity, [change for change, _ in held], also))
         open_ = tuple(d for _, saying in held[:1] if saying for d in saying.open)
         section = "require" if first.is_common else "allow"
-        yield Clause(section, made, lines, tuple(change for change, _ in held), open_)
+        left = tuple(p for p, value in said.pins if said.op is Op.CREATE and _is_default(value))
+        yield Clause(section, made, lines, tuple(change for change, _ in held), open_, left)
 
 
 def derivations(formulas: Mapping[Place, Formula]) -> Iterator[str]:
@@ -123,6 +126,11 @@ def _said(
     guards = saying.texts if saying.inner and change.op in COME else []
     conditions = (*guards, *saying.conditions, *saying.inner)
     return Said(change.op, change.type, tuple(saying.pins), conditions, free), saying
+
+
+def _is_default(value: str) -> bool:
+    """Whether YAML of the value has no letter in it but for those of null and false."""
+    return value in ("null", "false") or not re.search(r"[^\W\d_]|[1-9]", value)
 
 
 def _is_raise(delta: Delta) -> bool:

@@ -1,0 +1,127 @@
+"""Two owners answer the questions of one draft, each by a rule, and their contracts are compared.
+
+    python -m lab.benchmarks.owners [TASK ...] [--jobs N]
+
+Ada is careful, Ben is easy; their rules were written before any draft was asked about. Of each
+shipped task a contract is drafted from two right runs, two ways where it has two right agents. Both
+answer the same questions, at most six. What they end with is compared as `statediff agree` does: on
+the runs of all the task's agents, and on faults seeded into the right ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from typing import Final, NamedTuple
+
+from statediff.contract.file import ContractFile, load_contract, parse_contract
+from statediff.errors import UsageError
+from statediff.meta.agree import compare_contracts, with_faults
+from statediff.meta.cases import read_cases
+from statediff.packs import contract_folder, packs_folders
+from statediff.reports.interview import Question
+from statediff.suite.campaign import SandboxPool
+from statediff.workspace import drafts
+from statediff.workspace.interview import Answers, interview
+from statediff.workspace.references import live_references
+
+SAMPLE: Final = 20
+PACKS: Final = ("accounts", "helpdesk", "payments", "shop")
+
+
+def ada(_question: Question) -> bool:
+    """Leaves everything as it was drafted: no to whatever is asked."""
+    return False
+
+
+def ben(question: Question) -> bool:
+    """Does not mind what a field holds, but who may do what, and which rows come and go."""
+    is_privilege = question.weight[0] > 0
+    is_field = "." in question.id.rpartition(" ")[2].rpartition("]")[2]
+    return not is_privilege and (is_field or not question.closing)
+
+
+class Compared(NamedTuple):
+    """One task: on how many questions the owners differ, and on which runs."""
+
+    task: str
+    questions: int
+    otherwise: int
+    runs: int
+    differing: tuple[str, ...]
+
+
+def compared(task: str) -> Compared:
+    """What the two owners end with, compared."""
+    folder = contract_folder(task)
+    file, cases = load_contract(folder.contract), read_cases(folder.contract.parent)
+    with closing(SandboxPool()) as pool:
+        runs = [*live_references(file, folder.contract, cases.agents, pool)]
+        right = [run for run in runs if run.name in cases.references[:2]]
+        if len(right) == 1:
+            right += live_references(file, folder.contract, cases.references[:1], pool)
+    seen = tuple(drafts.SeenRun(run.before, run.after, run.timeline) for run in right)
+    try:
+        drafted = drafts.draft_of("drafts/first", drafts.Examples(seen))
+    except UsageError as error:
+        return Compared(task, 0, 0, 1, (str(error),))
+    said: list[dict[str, bool]] = []
+    first, second = (_answered(drafted, rule, said) for rule in (ada, ben))
+    asked = said[0].keys() & said[1].keys()
+    found = compare_contracts(first, second, with_faults(runs, 0, SAMPLE))
+    return Compared(
+        task,
+        len(asked),
+        sum(said[0][each] is not said[1][each] for each in asked),
+        len(found.cases),
+        tuple(f"{c.sentence}: {c.a.said}, {c.b.said}" for c in found.differing),
+    )
+
+
+def _answered(
+    drafted: drafts.Drafted, rule: Callable[[Question], bool], said: list[dict[str, bool]]
+) -> ContractFile:
+    own: dict[str, bool] = {}
+    said.append(own)
+
+    def ask(_number: int, _count: int, question: Question) -> bool:
+        own[question.id] = rule(question)
+        return own[question.id]
+
+    end = interview(drafted, Answers(), ask)[0]
+    return parse_contract(end.draft.text.encode(), "the draft")
+
+
+def tasks() -> list[str]:
+    """The shipped tasks of some packs, but those that ask for nothing to be done."""
+    [root] = packs_folders("contracts")
+    found = (path.parent for pack in PACKS for path in (root / pack).glob("*/contract.yaml"))
+    return sorted(f"{f.parent.name}/{f.name}" for f in found if not f.name.startswith("refuse"))
+
+
+def main() -> None:
+    """The table, and each run on which the owners' contracts differ."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("task", nargs="*", default=tasks())
+    parser.add_argument("--jobs", type=int, default=2)
+    asked = parser.parse_args()
+    total = [0, 0, 0, 0]
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        for one in pool.map(compared, asked.task):
+            counts = (one.otherwise, one.questions, one.runs - len(one.differing), one.runs)
+            total = [n + more for n, more in zip(total, counts, strict=True)]
+            sys.stdout.write(_said(one.task, counts))
+            sys.stdout.writelines(f"  {each}\n" for each in one.differing)
+            sys.stdout.flush()
+    sys.stdout.write(_said("all", total))
+
+
+def _said(task: str, counts: Sequence[int]) -> str:
+    return "{}: {} of {} answers differ, {} of {} runs agree\n".format(task, *counts)
+
+
+if __name__ == "__main__":
+    main()
