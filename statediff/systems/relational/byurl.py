@@ -65,7 +65,7 @@ class DatabaseByUrl(ABC):
         if "://" not in self._url or not self.original:
             raise source.problem("url", "expected the URL of a database, with its name")
         self._refined = source.refinement()
-        name = f"{OURS}{_HOST}_{os.getpid()}_{secrets.token_hex(3)}"
+        name = name_of_copy()
         self.trials, self.pristine = name, f"{name}_base"
         self._base = CapturedBase(source.name, _is_not_of_ours)
         self._known = KnownBase(source)
@@ -207,6 +207,11 @@ class DatabaseByUrl(ABC):
             raise SandboxError(
                 f"{self.source}: {self.original} cannot be {what}: {self.cause_of(error)}"
             ) from error
+
+
+def name_of_copy() -> str:
+    """A name that no database has; once this process is gone, the next start drops it."""
+    return f"{OURS}{_HOST}_{os.getpid()}_{secrets.token_hex(3)}"
 
 
 def _is_not_of_ours(type_name: str, key: Key) -> bool:
