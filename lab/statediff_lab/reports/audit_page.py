@@ -11,10 +11,10 @@ from markupsafe import Markup
 from statediff._version import __version__
 from statediff.kernel import KERNEL
 from statediff.reports.html.cells import cut
-from statediff.reports.html.charts import Mark, Tone, bars
 from statediff_lab.audit.measures import ClassRate, DomainAudit
 from statediff_lab.audit.tries import Group, TaskAudit
 from statediff_lab.reports.audit import share, wrong_runs
+from statediff_lab.reports.charts import Mark, Tone, bars
 
 MAX_LISTED: Final = 500
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from statediff.statistics.bootstrap import Draws, Interval, mean_interval
+from statediff_lab.statistics.bootstrap import Draws, Interval, mean_interval
 
 _UNLIKE = [[1] * (3 + n % 5) + [0] * (7 * n % 11) + [-1] * (n % 3) for n in range(12)]
 PAIRS = [*_UNLIKE, *_UNLIKE[:2]]
@@ -50,7 +49,7 @@ def test_equal_clusters_drawn_as_one_kind_give_nearly_the_same_interval():
 
 def test_thousands_of_clusters_are_drawn_a_part_at_a_time_and_the_stream_is_one(monkeypatch):
     at_once = mean_interval(PAIRS, 7, 500)
-    monkeypatch.setattr("statediff.statistics.bootstrap._CELLS", 37)
+    monkeypatch.setattr("statediff_lab.statistics.bootstrap._CELLS", 37)
     assert mean_interval(PAIRS, 7, 500) == at_once
 
 

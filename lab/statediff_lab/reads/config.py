@@ -18,7 +18,7 @@ from statediff.contract.parts import Duration, Identifier, Part, Version
 from statediff.contract.yaml.reader import Document, read_document
 from statediff.contract.yaml.shape import as_model
 from statediff.errors import ContractError
-from statediff.reads.instants import find_zone
+from statediff_lab.reads.instants import find_zone
 
 Name = Annotated[
     str, Described(min_length=1, max_length=200, description="a name of at most 200 characters")

@@ -1,9 +1,10 @@
 """A small place: an office with a role that sees little, and artifacts in three subsystems."""
 
 import pytest
+from statediff_lab.reads.config import EvaluationConfig, parse_config
+from statediff_lab.reads.log import Corpus, Event, corpus_of
 
-from statediff.reads.config import EvaluationConfig, parse_config
-from statediff.reads.log import Artifact, Corpus, Event, corpus_of
+from statediff.reads.index import Artifact
 
 CONFIG = b"""
 reads: office

@@ -14,7 +14,7 @@ artifact is in an actor's past only when both lie there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -25,9 +25,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.values import Map, Value, printable
-from statediff.reads.instants import instant
+from statediff.reads.index import Artifact, Fact
+from statediff_lab.reads.instants import instant
 
-Fact = str | int | bool
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 MAX_LINES: Final = 2_000_000
 
@@ -43,26 +43,6 @@ class Event:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     artifacts: tuple[str, ...] = ()
     """The artifacts that tell of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """Something that can be read: a page, a message, a row, a file at a commit."""
-
-    id: str
-    subsystem: str
-    _: KW_ONLY
-    at: int
-    recorded_at: int
-    title: str = ""
-    text: str = ""
-    people: tuple[str, ...] = ()
-    facts: Mapping[str, Fact] = field(default_factory=dict)
-
-    @property
-    def readable_from(self) -> int:
-        """The first instant at which it could be read."""
-        return max(self.at, self.recorded_at)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,6 @@
-"""The visibility cone: what an actor may read at an instant [GE Fig. 2], and search within it.
+"""What can be read, and search within what an actor may read at an instant [GE Fig. 2].
 
 V_a is what the actor's role grants, T_t what could be read by then; the cone is their intersection.
-It fails closed: an unknown actor, role, subsystem or artifact is not in it. Having attended an
-event grants nothing, unless the configuration opts in to `participation`.
 
 Search goes through an index of words and shows metadata only. Terms are case-folded runs of letters
 and digits; an artifact matches if it holds all of them, and those that hold them in the title come
@@ -14,16 +12,41 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from statediff.reads.config import EvaluationConfig
-from statediff.reads.log import Artifact, Corpus
+Fact = str | int | bool
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def show_instant(at: int) -> str:
+    """The instant as ISO 8601 in UTC; whole seconds without a fraction."""
+    return (EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """Something that can be read: a page, a message, a row, a file at a commit."""
+
+    id: str
+    subsystem: str
+    _: KW_ONLY
+    at: int
+    recorded_at: int
+    title: str = ""
+    text: str = ""
+    people: tuple[str, ...] = ()
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def readable_from(self) -> int:
+        """The first instant at which it could be read."""
+        return max(self.at, self.recorded_at)
 
 
 @dataclass(frozen=True)
@@ -44,35 +67,6 @@ class Cone:
     def holds(self, artifact: Artifact) -> bool:
         """Whether the artifact could be read by then."""
         return artifact.readable_from <= self.as_of and self.grants(artifact)
-
-
-@dataclass(frozen=True)
-class Policy:
-    """Who may read what, of a configuration."""
-
-    config: EvaluationConfig
-
-    @cached_property
-    def _grants(self) -> Mapping[str, frozenset[str]]:
-        known = frozenset(self.config.subsystems)
-        opened = known & set(self.config.visibility.broadcast)
-        roles = {name: opened | (known & set(r.sees)) for name, r in self.config.roles.items()}
-        return {a: roles[role] for a, role in self.config.actors.items() if role in roles}
-
-    def sees(self, actor: str) -> frozenset[str]:
-        """The subsystems the actor may read; none of somebody unknown."""
-        return self._grants.get(actor, frozenset())
-
-    def attended(self, actor: str, artifact: Artifact) -> bool:
-        """Whether somebody known has taken part in it."""
-        is_known = actor in self._grants and artifact.subsystem in self.config.subsystems
-        return is_known and actor in artifact.people
-
-    def cone(self, actor: str, as_of: int) -> Cone:
-        """What the actor may read; to have taken part grants it where the configuration says so."""
-        takes_part = self.config.visibility.participation
-        beside = partial(self.attended, actor) if takes_part else None
-        return Cone(self.sees(actor), as_of, beside)
 
 
 MAX_TERMS: Final = 16
@@ -99,9 +93,9 @@ def terms(text: str) -> list[str]:
 class Index:
     """The words of a corpus; building it is linear in the corpus, a search in its rarest word."""
 
-    def __init__(self, corpus: Corpus) -> None:
+    def __init__(self, artifacts: Iterable[Artifact]) -> None:
         self._artifacts: list[Artifact] = sorted(
-            corpus.artifacts.values(), key=lambda artifact: (-artifact.at, artifact.id)
+            artifacts, key=lambda artifact: (-artifact.at, artifact.id)
         )
         words: dict[str, list[int]] = {}
         titles: dict[str, list[int]] = {}
@@ -115,7 +109,9 @@ class Index:
                 titles.setdefault(word, []).append(position)
         self._words = _arrays(words)
         self._titles = _arrays(titles)
-        codes = {name: code for code, name in enumerate(sorted(corpus.by_subsystem))}
+        codes = {
+            name: code for code, name in enumerate(sorted({a.subsystem for a in self._artifacts}))
+        }
         self._codes = codes
         self._subsystem = np.asarray([codes[a.subsystem] for a in self._artifacts], dtype=np.int32)
         self._readable = np.asarray([a.readable_from for a in self._artifacts], dtype=np.int64)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
+from statediff_lab.reports import charts
+from statediff_lab.reports.charts import Line, Mark, Scale, Tone, bars, dots, lines
 
-from statediff.reports.html import charts, page
-from statediff.reports.html.charts import Line, Mark, Scale, Tone, bars, dots, lines
+from statediff.reports.html import page
 
 HOSTILE = "<script>alert(1)</script>\u202e\"'&"
 SVG = "{http://www.w3.org/2000/svg}"

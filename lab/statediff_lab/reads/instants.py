@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from statediff.contract.parts import seconds
 from statediff.errors import InputError
+from statediff.reads.index import EPOCH
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 DAY: Final = 86_400_000_000
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -48,11 +48,6 @@ def last_instant(text: str, zone: tzinfo | None, what: str) -> int:
 def end_of_day(at: int) -> int:
     """The last microsecond of the instant's day in UTC."""
     return at // DAY * DAY + DAY - 1
-
-
-def show_instant(at: int) -> str:
-    """The instant as ISO 8601 in UTC; whole seconds without a fraction."""
-    return (EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z")
 
 
 def duration(written: str) -> int:
