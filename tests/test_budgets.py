@@ -28,7 +28,7 @@ LINES: Final = {
 }
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 14_700
-TESTS: Final = 115_400
+TESTS: Final = 115_650
 GATE: Final = 1_900
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530

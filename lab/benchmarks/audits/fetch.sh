@@ -12,7 +12,7 @@ get morenoh149/postgresDBSamples fetched/samples
 get neondatabase/postgres-sample-dbs fetched/pagila
 get zjysteven/terminal-bench-env fetched/terminal
 cp fetched/samples/chinook-1.4/Chinook_PostgreSql_utf8.sql states/chinook.sql
-{ cat fetched/pagila/pagila.sql; echo 'REFRESH MATERIALIZED VIEW rental_by_category;'; } > states/dvdrental.sql
+{ cat fetched/pagila/pagila.sql; echo 'REFRESH MATERIALIZED VIEW public.rental_by_category;'; } > states/dvdrental.sql
 mkdir -p states/file_context states/file_property states/folder_structure/complex_structure/a/b states/papers
 for n in 01 02 03 04 05 06 07 08 09 10; do
   printf 'Note %s: the harbor opens at %s past six.\nNobody else was told about it.\n' $n $n > states/file_context/file_$n.txt
