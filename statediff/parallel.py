@@ -260,19 +260,30 @@ def in_order(
 
 
 def as_done(
-    executor: Executor, number: int, work: Callable[[Piece], Done], pieces: Iterable[Piece]
+    executor: Executor,
+    number: int,
+    work: Callable[[Piece], Done],
+    pieces: Iterable[Piece],
+    lost: Callable[[Piece], Done] | None = None,
 ) -> Iterator[tuple[int, Done]]:
-    """(place of the piece, the work done on it) as soon as it is; `number` are in hand at once."""
+    """(place of the piece, the work done) as it is; `number` are in hand. `lost`: as `in_order`."""
     rest = enumerate(pieces)
-    running: dict[Future[Done], int] = {}
+    running: dict[Future[Done], tuple[int, Piece]] = {}
     while True:
         for at, piece in islice(rest, number - len(running)):
-            running[executor.submit(work, piece)] = at
+            running[executor.submit(work, piece)] = at, piece
         if not running:
             return
         done, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in sorted(done, key=running.__getitem__):
-            yield running.pop(future), future.result()
+        for future in sorted(done, key=lambda each: running[each][0]):
+            at, piece = running.pop(future)
+            try:
+                found = future.result()
+            except BrokenExecutor:
+                if lost is None:
+                    raise
+                found = lost(piece)
+            yield at, found
 
 
 def work_through(
@@ -280,6 +291,7 @@ def work_through(
     pieces: Sequence[Piece],
     jobs: int,
     report: Callable[[Piece, Done], object],
+    lost: Callable[[Piece], Done] | None = None,
 ) -> list[Done]:
     """The work done on each piece, in their order; `report` gets each as soon as it is done.
 
@@ -289,7 +301,7 @@ def work_through(
     executor = Processes(number) if number > 1 else Inline()
     found: dict[int, Done] = {}
     try:
-        for at, done in as_done(executor, number, work, pieces):
+        for at, done in as_done(executor, number, work, pieces, lost):
             found[at] = done
             report(pieces[at], done)
     finally:

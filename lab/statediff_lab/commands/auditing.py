@@ -235,11 +235,15 @@ def _files(
     from functools import partial
 
     from statediff.parallel import work_through
+    from statediff_lab.audit.tries import TaskAudit
     from statediff_lab.auditing import audit_or_fault, audit_task
+
+    def lost(task: FileTask) -> TaskAudit:
+        return TaskAudit(task.domain or task.name, task.name, fault="its process was ended")
 
     with at_work("asking") as count:
         work = partial(audit_or_fault if len(listed) > 1 else audit_task, effort, seconds)
-        return list(work_through(work, listed, jobs, _counter(count)))
+        return list(work_through(work, listed, jobs, _counter(count), lost))
 
 
 def _counter(count: Callable[[str], None]) -> Callable[[object, object], None]:
