@@ -1,6 +1,6 @@
 #!/bin/sh
 # Fetches the verifiers and databases that the task files name, and makes the folders that stand in
-# for MCPMark's (which its own server hands out). Run it in this folder, then:
+# for MCPMark's (which its own server hands out). Run it in a copy of this folder, then:
 #   statediff lab audit postgres.yaml --keep kept   (a server at localhost, an account of your own)
 #   statediff lab audit files.yaml --keep kept
 #   statediff lab audit terminal.yaml --keep kept
@@ -9,10 +9,8 @@ GIT=${GIT:-https://github.com}
 get() { [ -d "$2" ] || git clone -q --depth 1 "$GIT/$1" "$2"; }
 get eval-sys/mcpmark fetched/mcpmark
 get morenoh149/postgresDBSamples fetched/samples
-get neondatabase/postgres-sample-dbs fetched/pagila
 get zjysteven/terminal-bench-env fetched/terminal
 cp fetched/samples/chinook-1.4/Chinook_PostgreSql_utf8.sql states/chinook.sql
-{ cat fetched/pagila/pagila.sql; echo 'REFRESH MATERIALIZED VIEW public.rental_by_category;'; } > states/dvdrental.sql
 mkdir -p states/texts states/file_context states/file_property states/folder_structure/complex_structure/a/b states/papers
 for n in 01 02 03 04 05 06 07 08 09 10; do
   printf 'Note %s: the harbor opens at %s past six.\nNobody else was told about it.\n' $n $n > states/file_context/file_$n.txt
