@@ -96,6 +96,8 @@ def _write(root: Path, change: SeededChange) -> None:
             file.write(b"\x00")
     mode = new.get("mode", ABSENT)
     if "mode" in moved and isinstance(mode, str) and not place.is_symlink():
+        if {*mode} - {*"01234567"}:
+            raise Unwritable(f"there is no mode {printable(mode)}")
         place.chmod(int(mode, 8))
 
 
