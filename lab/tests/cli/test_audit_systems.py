@@ -117,7 +117,7 @@ def test_an_archive_is_a_dump_too(statediff: Call, shop: Path, server: str) -> N
     asked = (*given, "--server", server, "--each", "1", "--json", "--before")
     found = shown(statediff(*asked, "shop.backup").json, "task")
     assert found["nothing done", "null-run"] == found["right", "right-run"] == (0, 1)
-    assert found["beside the task", "irreversible-change"] == (1, 1)
+    assert any(wrong for (group, _), (wrong, _) in found.items() if group == "beside the task")
     assert "give one: --server" in statediff(*given, "--before", "shop.sql").err
     (shop / "away.sql").write_text(f"\\connect archived\n{SEND}")
     said = statediff(*asked, "away.sql")
