@@ -260,30 +260,19 @@ def in_order(
 
 
 def as_done(
-    executor: Executor,
-    number: int,
-    work: Callable[[Piece], Done],
-    pieces: Iterable[Piece],
-    lost: Callable[[Piece], Done] | None = None,
+    executor: Executor, number: int, work: Callable[[Piece], Done], pieces: Iterable[Piece]
 ) -> Iterator[tuple[int, Done]]:
-    """(place of the piece, the work done) as it is; `number` are in hand. `lost`: as `in_order`."""
+    """(place of the piece, the work done on it) as soon as it is; `number` are in hand at once."""
     rest = enumerate(pieces)
-    running: dict[Future[Done], tuple[int, Piece]] = {}
+    running: dict[Future[Done], int] = {}
     while True:
         for at, piece in islice(rest, number - len(running)):
-            running[executor.submit(work, piece)] = at, piece
+            running[executor.submit(work, piece)] = at
         if not running:
             return
         done, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in sorted(done, key=lambda each: running[each][0]):
-            at, piece = running.pop(future)
-            try:
-                found = future.result()
-            except BrokenExecutor:
-                if lost is None:
-                    raise
-                found = lost(piece)
-            yield at, found
+        for future in sorted(done, key=running.__getitem__):
+            yield running.pop(future), future.result()
 
 
 def work_through(
@@ -291,7 +280,6 @@ def work_through(
     pieces: Sequence[Piece],
     jobs: int,
     report: Callable[[Piece, Done], object],
-    lost: Callable[[Piece], Done] | None = None,
 ) -> list[Done]:
     """The work done on each piece, in their order; `report` gets each as soon as it is done.
 
@@ -301,7 +289,7 @@ def work_through(
     executor = Processes(number) if number > 1 else Inline()
     found: dict[int, Done] = {}
     try:
-        for at, done in as_done(executor, number, work, pieces, lost):
+        for at, done in as_done(executor, number, work, pieces):
             found[at] = done
             report(pieces[at], done)
     finally:

@@ -1,8 +1,6 @@
 """Commands over states: where they find one, and a folder at the path that they ask for.
 
-A task whose tests name `/app` gets its state there and nowhere else: the command sees this
-machine's files with one folder put over that path, in a view of its own (`unshare`), so that
-nothing outside the state is written for it, and several can run at once.
+A task whose tests name `/app` gets its state there, in a view that only its command has.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -234,20 +233,24 @@ def _files(
 ) -> list[TaskAudit]:
     from functools import partial
 
-    from statediff.parallel import work_through
+    from statediff.parallel import Inline, Processes, in_order
     from statediff_lab.audit.tries import TaskAudit
     from statediff_lab.auditing import audit_or_fault, audit_task
 
     def lost(task: FileTask) -> TaskAudit:
         return TaskAudit(task.domain or task.name, task.name, fault="its process was ended")
 
-    with at_work("asking") as count:
-        work = partial(audit_or_fault if len(listed) > 1 else audit_task, effort, seconds)
-        return list(work_through(work, listed, jobs, _counter(count), lost))
-
-
-def _counter(count: Callable[[str], None]) -> Callable[[object, object], None]:
-    return lambda _piece, _done: count("tasks audited")
+    number = min(jobs, len(listed))
+    work = partial(audit_or_fault if len(listed) > 1 else audit_task, effort, seconds)
+    executor, found = Processes(number) if number > 1 else Inline(), []
+    try:
+        with at_work("asking") as count:
+            for each in in_order(executor, 2 * number, work, listed, lost):
+                count("tasks audited")
+                found.append(each)
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+    return found
 
 
 def _suite(named: str, domain: str | None, effort: Effort, jobs: int) -> list[TaskAudit]:
