@@ -24,7 +24,7 @@ LINES: Final = {
     "statediff_postgres": 6_150,
     "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
-    "statediff_lab": 29_050,
+    "statediff_lab": 29_550,
 }
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 15_000

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from statediff_lab.audit.suites import Effort
-from statediff_lab.auditing import FileTask, audit_task, right_run, tasks_in
+from statediff_lab.audit.tasks import FileTask, tasks_in
+from statediff_lab.auditing import audit_task, right_run
 
 from lab.benchmarks import foreign, harbor_like
 from statediff.meta.world import World

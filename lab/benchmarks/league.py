@@ -26,11 +26,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from statediff_lab.audit.judges import JudgeStudy, livemcpbench, tau2_judges
+from statediff_lab.audit.judges import PASSES, JudgeStudy, compare_judges, judge_lines
 from statediff_lab.audit.measures import measure
 from statediff_lab.audit.suites import Effort, audit_suite
+from statediff_lab.audit.tasks import tasks_in
 from statediff_lab.audit.tries import TaskAudit
-from statediff_lab.auditing import SECONDS, audit_task, right_run, tasks_in
+from statediff_lab.auditing import SECONDS, audit_task, right_run
 from statediff_lab.importers.taxonomy import Cause
 from statediff_lab.importers.workers import CaseFolder, Workers
 from statediff_lab.reports.audit import audit_document, judges_document
@@ -146,6 +147,31 @@ def _replay(holes: Path, bundle: str) -> Verdict:
 
 def _quiet(_piece: object, _done: object) -> None:
     """Says nothing of what is done."""
+
+
+def livemcpbench(folder: Path, seed: int = 0) -> JudgeStudy:
+    """Ten judges on the 95 recorded runs that people labelled. `InputError` for damaged files."""
+    labels = {
+        str(line["task_id"]): PASSES[str(line["human"])]
+        for line in judge_lines(folder / "trajectories.jsonl.gz", ("task_id", "human"))
+    }
+    verdicts: dict[str, dict[str, bool]] = {}
+    for line in judge_lines(folder / "judges.jsonl.gz", ("task_id", "judge", "verdict")):
+        judged = verdicts.setdefault(str(line["judge"]), {})
+        judged[str(line["task_id"])] = PASSES[str(line["verdict"])]
+    return compare_judges("LiveMCPBench", labels, verdicts, "people", seed)
+
+
+def tau2_judges(folder: Path, seed: int = 0) -> JudgeStudy:
+    """The published judge of τ²'s retail runs beside the reward. `InputError`, as above."""
+    labels: dict[str, bool] = {}
+    verdicts: dict[str, dict[str, bool]] = {}
+    names = ("simulation_id", "judge_model", "verdict", "tau2_reward")
+    for line in judge_lines(folder / "llm_judge_verdicts.jsonl.gz", names):
+        run = str(line["simulation_id"])
+        labels[run] = line["tau2_reward"] == 1
+        verdicts.setdefault(str(line["judge_model"]), {})[run] = PASSES[str(line["verdict"])]
+    return compare_judges("τ²-bench retail", labels, verdicts, "the benchmark's reward", seed)
 
 
 def judges(cases: Path) -> Iterator[tuple[str, JudgeStudy]]:

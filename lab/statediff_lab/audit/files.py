@@ -20,11 +20,13 @@ from typing import Any, Final
 
 from statediff.model.schema import EntityType
 from statediff.model.values import ABSENT, Map, Observed, printable
-from statediff_lab.audit import folders
-from statediff_lab.audit.folders import Unwritable
+from statediff_lab.audit import folders, repositories
+from statediff_lab.audit.folders import Refused, Unwritable
+from statediff_lab.audit.statements import statement_of
 from statediff_lab.importers.recorded import SeededChange
 
 _SQLITE: Final = b"SQLite format 3\x00"
+_ONE: Final = "rowid = (SELECT rowid FROM {table} WHERE {where} LIMIT 1)"
 Keys = Mapping[str, tuple[str, ...]]
 """Table → its key columns; none for a table whose rows have no key."""
 
@@ -61,7 +63,9 @@ def write_changes(path: Path, changes: Sequence[SeededChange], keys: Keys) -> No
         return
     if any(change.type not in keys for change in changes):
         raise Unwritable("it is no row of a table")
-    if path.is_dir():
+    if path.is_dir() and {change.type for change in changes} <= repositories.WRITTEN:
+        repositories.write_changes(path, changes)
+    elif path.is_dir():
         folders.write_entries(path, changes)
     elif is_sqlite(path):
         _in_database(path, changes, keys)
@@ -152,50 +156,36 @@ def _writing(path: Path) -> Iterator[sqlite3.Connection]:
             yield connection
             connection.commit()
     except (sqlite3.Error, OverflowError) as error:
-        raise Unwritable(f"the database refuses it: {printable(str(error))[:200]}") from error
+        raise Refused(f"the database refuses it: {printable(str(error))[:200]}") from error
 
 
 def _in_database(path: Path, changes: Sequence[SeededChange], keys: Keys) -> None:
     with _writing(path) as connection:
+        if _holds_its_keys(connection):
+            connection.execute("PRAGMA foreign_keys = ON")
+            connection.execute("BEGIN")
+            connection.execute("PRAGMA defer_foreign_keys = ON")
         for change in changes:
             _write_row(connection, change, keys[change.type])
 
 
+def _holds_its_keys(connection: sqlite3.Connection) -> bool:
+    """Whether no foreign key is broken: else the programs that write the file ask for none."""
+    try:
+        return connection.execute("PRAGMA foreign_key_check").fetchone() is None
+    except sqlite3.OperationalError:  # a key that refers to no column of that name
+        return False
+
+
 def _write_row(connection: sqlite3.Connection, change: SeededChange, key: Sequence[str]) -> None:
-    table, old, new = _quoted(change.type), change.before, change.after
-    if old is None:
-        row = {n: _stored(v) for n, v in (new or {}).items() if v is not ABSENT}
-        names, holes = ", ".join(map(_quoted, row)), ", ".join("?" * len(row))
-        connection.execute(f"INSERT INTO {table} ({names}) VALUES ({holes})", [*row.values()])  # noqa: S608 - quoted
-        return
-    named = {n: _stored(v) for n, v in old.items() if n in key or (not key and v is not ABSENT)}
-    where = " AND ".join(f"{_quoted(name)} IS ?" for name in named)
-    # Of rows that are alike one is meant.
-    place = where if key else f"rowid = (SELECT rowid FROM {table} WHERE {where} LIMIT 1)"  # noqa: S608 - quoted
-    if new is None:
-        done = connection.execute(f"DELETE FROM {table} WHERE {place}", [*named.values()])  # noqa: S608 - quoted
-    else:
-        moved = {n: _stored(v) for n, v in new.items() if v is not ABSENT and v != old.get(n)}
-        sets = ", ".join(f"{_quoted(name)} = ?" for name in moved)
-        values = [*moved.values(), *named.values()]
-        done = connection.execute(f"UPDATE {table} SET {sets} WHERE {place}", values)  # noqa: S608 - quoted
+    made, values = statement_of(change, _quoted(change.type), key, '"', _ONE)
+    done = connection.execute(made, values)
     if done.rowcount != 1:
         raise Unwritable(f"the database finds {done.rowcount} rows for one")
 
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _stored(value: Observed) -> Any:
-    match value:
-        case None | bool() | int() | float() | str() | bytes():
-            return value
-        case Decimal():
-            return str(value)
-        case _:
-            plain = _plain(value)
-            return plain if isinstance(plain, str) else json.dumps(plain)
 
 
 # ---------------------------------------------------------------- JSON tables

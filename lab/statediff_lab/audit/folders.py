@@ -22,9 +22,15 @@ class Unwritable(Exception):
     """The change cannot be made in a state: nobody could have made it there, or not like that."""
 
 
+class Refused(Unwritable):
+    """The system itself refuses the statement."""
+
+
 def write_entries(root: Path, changes: Sequence[SeededChange]) -> None:
     """The folder holds the changes of its entries. Raises `Unwritable`."""
     gone = [change for change in changes if change.after is None]
+    if len(gone) > 1:  # with all that is in it, the folder itself stays
+        gone = [change for change in gone if change.key != (_ROOT,)]
     try:
         for change in sorted(gone, key=lambda each: str(each.key), reverse=True):
             _remove(root, change)
@@ -32,7 +38,7 @@ def write_entries(root: Path, changes: Sequence[SeededChange]) -> None:
             if change.after is not None:
                 _write(root, change)
     except OSError as error:
-        raise Unwritable(f"the file system refuses it: {error.strerror}") from error
+        raise Refused(f"the file system refuses it: {error.strerror}") from error
 
 
 def write_again(root: Path) -> None:
@@ -55,6 +61,8 @@ def _place(root: Path, change: SeededChange) -> Path:
     """Where the entry is; never outside the folder."""
     [name] = change.key
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
+    if name == _ROOT and change.before is not None and change.after is not None:
+        return root
     if not parts or name == _ROOT or ".." in parts or parts[0] == "/":
         raise Unwritable(f"{printable(str(name))} is no entry that a run could write")
     place = root.joinpath(*parts)
@@ -66,7 +74,7 @@ def _place(root: Path, change: SeededChange) -> Path:
 def _remove(root: Path, change: SeededChange) -> None:
     place = _place(root, change)
     if place.is_dir() and not place.is_symlink():
-        place.rmdir()  # what is in it would be further changes
+        shutil.rmtree(place)
     else:
         place.unlink()
 
@@ -88,6 +96,8 @@ def _write(root: Path, change: SeededChange) -> None:
             file.write(b"\x00")
     mode = new.get("mode", ABSENT)
     if "mode" in moved and isinstance(mode, str) and not place.is_symlink():
+        if {*mode} - {*"01234567"}:
+            raise Unwritable(f"there is no mode {printable(mode)}")
         place.chmod(int(mode, 8))
 
 

@@ -25,6 +25,11 @@ class Holes:
         self._name = f"{name}{own}".strip("-")
         self._has_any = False
 
+    def clear(self) -> None:
+        """What an audit of the task that was killed left there is gone."""
+        if self._root is not None:
+            shutil.rmtree(self._root / self._name, ignore_errors=True)
+
     def keep(self, exhibit: Exhibit, heard: Heard, number: int) -> tuple[Verdict | None, str]:
         """What the contract says of the run, and where its bundle lies under the root.
 

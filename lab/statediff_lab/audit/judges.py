@@ -22,7 +22,7 @@ from statediff_lab.importers.recorded import BadLine, NotARun, parse, read_lines
 from statediff_lab.importers.taxonomy import Cause
 from statediff_lab.labels import Label, cohen, fleiss
 
-_PASSES: Final = {"success": True, "pass": True, "failure": False, "fail": False}
+PASSES: Final = {"success": True, "pass": True, "failure": False, "fail": False}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,31 +127,6 @@ def _figures(
     )
 
 
-def livemcpbench(folder: Path, seed: int = 0) -> JudgeStudy:
-    """Ten judges on the 95 recorded runs that people labelled. `InputError` for damaged files."""
-    labels = {
-        str(line["task_id"]): _PASSES[str(line["human"])]
-        for line in _lines(folder / "trajectories.jsonl.gz", ("task_id", "human"))
-    }
-    verdicts: dict[str, dict[str, bool]] = {}
-    for line in _lines(folder / "judges.jsonl.gz", ("task_id", "judge", "verdict")):
-        judged = verdicts.setdefault(str(line["judge"]), {})
-        judged[str(line["task_id"])] = _PASSES[str(line["verdict"])]
-    return compare_judges("LiveMCPBench", labels, verdicts, "people", seed)
-
-
-def tau2_judges(folder: Path, seed: int = 0) -> JudgeStudy:
-    """The published judge of τ²'s retail runs beside the reward. `InputError`, as above."""
-    labels: dict[str, bool] = {}
-    verdicts: dict[str, dict[str, bool]] = {}
-    names = ("simulation_id", "judge_model", "verdict", "tau2_reward")
-    for line in _lines(folder / "llm_judge_verdicts.jsonl.gz", names):
-        run = str(line["simulation_id"])
-        labels[run] = line["tau2_reward"] == 1
-        verdicts.setdefault(str(line["judge_model"]), {})[run] = _PASSES[str(line["verdict"])]
-    return compare_judges("τ²-bench retail", labels, verdicts, "the benchmark's reward", seed)
-
-
 def judge_file(path: Path, seed: int = 0) -> JudgeStudy:
     """The judges of a file of JSON lines; `InputError` for a damaged or an ambiguous one.
 
@@ -160,17 +135,17 @@ def judge_file(path: Path, seed: int = 0) -> JudgeStudy:
     """
     labels: dict[str, bool] = {}
     verdicts: dict[str, dict[str, bool]] = {}
-    for at, line in enumerate(_lines(path, ("run",)), start=1):
+    for at, line in enumerate(judge_lines(path, ("run",)), start=1):
         run, said = str(line["run"]), line.get("label", line.get("verdict"))
         place = f"{printable(path.name)}, line {at}"
-        if said not in _PASSES or ("label" in line) == ("judge" in line and "verdict" in line):
+        if said not in PASSES or ("label" in line) == ("judge" in line and "verdict" in line):
             raise InputError(
-                f"{place}: expected `label`, or `judge` and `verdict`, one of {', '.join(_PASSES)}"
+                f"{place}: expected `label`, or `judge` and `verdict`, one of {', '.join(PASSES)}"
             )
         told = labels if "label" in line else verdicts.setdefault(str(line["judge"]), {})
         if run in told:
             raise InputError(f"{place}: {printable(run)} is there twice")
-        told[run] = _PASSES[str(said)]
+        told[run] = PASSES[str(said)]
     if not labels or not verdicts:
         raise InputError(f"{printable(path.name)}: expected labels and verdicts")
     for judge, known in verdicts.items():
@@ -179,7 +154,8 @@ def judge_file(path: Path, seed: int = 0) -> JudgeStudy:
     return compare_judges(printable(path.name), labels, verdicts, "the file's", seed)
 
 
-def _lines(path: Path, names: Sequence[str]) -> list[Mapping[str, object]]:
+def judge_lines(path: Path, names: Sequence[str]) -> list[Mapping[str, object]]:
+    """The lines of a file of verdicts, which all have the names. `InputError`."""
     found = []
     for line in read_lines(path):
         try:
@@ -189,8 +165,8 @@ def _lines(path: Path, names: Sequence[str]) -> list[Mapping[str, object]]:
             if not all(name in entry for name in names):
                 raise NotARun(f"expected {', '.join(names)}")
             for name in {"human", "verdict"} & set(names):
-                if str(entry[name]) not in _PASSES:
-                    raise NotARun(f"{name}: expected one of {', '.join(_PASSES)}")
+                if str(entry[name]) not in PASSES:
+                    raise NotARun(f"{name}: expected one of {', '.join(PASSES)}")
         except NotARun as error:
             raise InputError(f"{printable(path.name)}, line {line.number}: {error}") from error
         found.append(entry)

@@ -6,27 +6,26 @@ an agent would. The database that was named is read, and never written.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from statediff.errors import StatediffError, UsageError
-from statediff.model.values import ABSENT, Map, Observed, printable
+from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.registry import system_of, tools_of
-from statediff.systems.base.rows import plain
 from statediff.systems.base.tool import Done, ToolError
 from statediff.workspace.inputs import StateFile
-from statediff_lab.audit.folders import Unwritable
+from statediff_lab.audit.folders import Refused, Unwritable
+from statediff_lab.audit.statements import statement_of
 from statediff_lab.importers.recorded import SeededChange
 
 _PART: Final = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
 """One part of a table's name, as a reader writes it."""
+_MOST: Final = 100
+"""Statements that one call takes."""
 _BACKTICKS: Final = frozenset({"mysql", "mariadb"})
 
 
@@ -57,11 +56,12 @@ class Served:
         self._system.stop()
 
     def write(self, changes: Sequence[SeededChange], keys: Mapping[str, tuple[str, ...]]) -> None:
-        """The copy holds the changes, in one transaction. Raises `Unwritable`."""
+        """The copy holds the changes. Raises `Unwritable`, and the copy is then anything."""
         made = [self._statement(change, keys[change.type]) for change in changes]
-        if not made:
-            return
-        for each, done in zip(changes, self._execute(made), strict=True):
+        ended: list[dict[str, Any]] = []
+        for at in range(0, len(made), _MOST):
+            ended += self._execute(made[at : at + _MOST])
+        for each, done in zip(changes, ended, strict=True):
             if (found := done.get("rows_touched")) not in (None, 1):
                 raise Unwritable(f"the database finds {found} rows for one of {each.type}")
 
@@ -83,29 +83,13 @@ class Served:
             done = tool.act(asked)
             return list((done.result if isinstance(done, Done) else done)["results"])
         except (ToolError, StatediffError, ValueError) as error:
-            raise Unwritable(f"the database refuses it: {printable(str(error))[:200]}") from error
+            raise Refused(printable(str(error).partition("\n")[0])[:200]) from error
 
     def _statement(self, change: SeededChange, key: Sequence[str]) -> tuple[str, list[Any]]:
-        table, old, new = self._table(change.type), change.before, change.after
-        if old is None:
-            row = {n: _stored(v) for n, v in (new or {}).items() if v is not ABSENT}
-            names, marks = ", ".join(map(self._name, row)), ", ".join("?" * len(row))
-            return f"INSERT INTO {table} ({names}) VALUES ({marks})", [*row.values()]  # noqa: S608 - quoted
-        named = {n: v for n, v in old.items() if n in key or (not key and v is not ABSENT)}
-        where, values = self._where(named)
-        if new is None:
-            return f"DELETE FROM {table} WHERE {where}", values  # noqa: S608 - quoted
-        moved = {n: v for n, v in new.items() if v is not ABSENT and v != old.get(n)}
-        sets = ", ".join(f"{self._name(name)} = ?" for name in moved)
-        written = [_stored(value) for value in moved.values()]
-        return f"UPDATE {table} SET {sets} WHERE {where}", [*written, *values]  # noqa: S608 - quoted
-
-    def _where(self, named: Mapping[str, Observed]) -> tuple[str, list[Any]]:
-        told = [
-            f"{self._name(name)} IS NULL" if value is None else f"{self._name(name)} = ?"
-            for name, value in named.items()
-        ]
-        return " AND ".join(told), [_stored(v) for v in named.values() if v is not None]
+        made = statement_of(change, self._table(change.type), key, self._quote)
+        if any(isinstance(value, bytes) for value in made[1]):
+            raise Unwritable("bytes have no form in a call of its tools")
+        return made
 
     def _table(self, name: str) -> str:
         parts = [(quoted or "").replace('""', '"') or bare for quoted, bare in _PART.findall(name)]
@@ -114,19 +98,3 @@ class Served:
     def _name(self, name: str) -> str:
         mark = self._quote
         return f"{mark}{name.replace(mark, mark * 2)}{mark}"
-
-
-def _stored(value: Observed) -> Any:
-    """A value as a statement takes it."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case Decimal():
-            return str(value)
-        case datetime() | date():
-            return value.isoformat()
-        case tuple() | Map():
-            return json.dumps(plain(value), default=str)
-        case _:
-            kind = type(value).__name__
-            raise Unwritable(f"a value of the kind {kind} has no form in a statement")

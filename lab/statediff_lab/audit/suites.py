@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from statediff.errors import StatediffError
 from statediff.kernel import TrialFacts
 from statediff.meta.checkpoint import Form, checkpoint, digest_of
 from statediff.meta.reference import Reference
-from statediff.meta.world import Untried, World
+from statediff.meta.world import Untried, World, in_order
 from statediff.model.verdict import Verdict
 from statediff_lab.audit.holes import Holes
 from statediff_lab.audit.tries import (
@@ -33,7 +33,7 @@ from statediff_lab.audit.tries import (
     seeded,
     show_all,
 )
-from statediff_lab.audit.verifiers import Opinion, Said
+from statediff_lab.audit.verifiers import SAID, Opinion, Said
 from statediff_lab.importers.recorded import (
     Labels,
     RecordedRun,
@@ -46,8 +46,6 @@ from statediff_lab.importers.rejudge import read_run, readable_runs
 from statediff_lab.importers.sweep import changes_of, reference_of
 from statediff_lab.importers.taxonomy import Cause
 from statediff_lab.importers.workers import Workers
-
-_SAID: Final = {True: Said.PASS, False: Said.FAIL, None: Said.NOTHING}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +117,10 @@ def _audits(suite: Suite, piece: _Piece) -> Iterator[TaskAudit]:
         tries, untried = show_all(shown, holes.keep)
         text = reference.contract.data.decode()
         holes.describe(text)
-        left = (*untried, *_left(world))
+        left = (*untried, *in_order(world.untried))
         yield TaskAudit(domain, task.name, tries=tries, untried=left, contract=text)
     except StatediffError as error:
         yield TaskAudit(domain, task.name, fault=str(error))
-
-
-def _left(world: World) -> tuple[Untried, ...]:
-    return tuple(Untried(*name, number) for name, number in sorted(world.untried.items()))
 
 
 def _base(
@@ -214,7 +208,7 @@ def _ask(suite: Suite, run: RecordedRun) -> Heard:
 
 
 def _opinion(suite: Suite, run: RecordedRun, changes: Sequence[SeededChange] = ()) -> Opinion:
-    said = _SAID[suite.reward(run, changes)]
+    said = SAID[suite.reward(run, changes)]
     return Opinion(said, causes=() if said is Said.PASS else suite.compat(run, changes).causes)
 
 
@@ -236,4 +230,5 @@ def audit_from(holes: Path | None, told: Mapping[str, Any]) -> TaskAudit:
         for each in told["tries"]
     )
     untried = tuple(Untried(**each) for each in told["untried"])
-    return TaskAudit(**{**told, "tries": tries, "untried": untried})
+    evidence = tuple((name, digest) for name, digest in told["evidence"])
+    return TaskAudit(**{**told, "tries": tries, "untried": untried, "evidence": evidence})

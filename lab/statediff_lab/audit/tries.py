@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ from statediff.meta.world import Fault, Operator, Untried, World, in_order
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
 from statediff.model.values import Key
 from statediff.model.verdict import Verdict
+from statediff_lab.audit.repositories import WRITTEN
 from statediff_lab.audit.verifiers import Opinion, Said
 from statediff_lab.importers.recorded import SeededChange
 from statediff_lab.importers.sweep import changes_of, purges
@@ -156,6 +158,8 @@ class TaskAudit:
     untried: tuple[Untried, ...] = ()
     contract: str = ""
     """The contract that judged the runs, as YAML; empty where none did."""
+    evidence: tuple[tuple[str, str], ...] = ()
+    """What the figures rest on, with its digest."""
     fault: str = ""
     """Why the task could not be audited."""
 
@@ -198,6 +202,12 @@ def show_all(
     return tuple(tries), in_order(left)
 
 
+def follows(type_name: str) -> bool:
+    """Whether a system keeps entities of the type by itself, so that no run writes one."""
+    name = ".".join(type_name.split(".")[:2])
+    return name.startswith(SCHEMA_OBJECT_PREFIXES) and name not in WRITTEN
+
+
 def judged(run: Reference) -> Verdict | None:
     """What the run's contract says; None where it does not fit the run."""
     try:
@@ -207,6 +217,8 @@ def judged(run: Reference) -> Verdict | None:
 
 
 Show = Callable[[Reference], Heard]
+_TRIED: Final = 4
+"""Runs of a class that are tried for one that can be shown."""
 
 
 def seeded(
@@ -216,7 +228,7 @@ def seeded(
     varying = frozenset[Place]().union(*(places(world.reference, other) for other in others))
     found: dict[str, list[Fault]] = {}
     for fault in seed_faults(world, HARMS):
-        if fault.target.startswith(SCHEMA_OBJECT_PREFIXES) or means_nothing(fault, world):
+        if follows(fault.target.partition(" ")[0]) or means_nothing(fault, world):
             continue
         if fault.unreachable:
             world.leave("harms that a rule of the database refuses", UNREACHABLE)
@@ -226,27 +238,30 @@ def seeded(
             continue
         found.setdefault(class_of(fault), []).append(fault)
     for kind in sorted(found):
+        heard: list[Heard] = []
         wanted = each or len(found[kind])
-        for fault in _shuffled(found[kind], world):
-            exhibit = _exhibit(kind, fault, world, show)
+        tries = _TRIED * wanted
+        for fault in world.rng.sample(found[kind], len(found[kind])):
+            exhibit = _exhibit(kind, fault, world, partial(_kept, heard, show))
             if exhibit.group is Group.IN_TASK and judged(fault.mutant) is Verdict.MATCH:
                 world.leave("values that the run wrote", "the contract leaves them open")
                 continue
             yield exhibit
-            wanted -= 1
-            if not wanted:
+            tries -= 1
+            if len(heard) == wanted or not tries:
                 break
     twins: dict[str, list[Fault]] = {}
     for twin in seed_faults(world, HARMLESS):
         if twin.mutant is not world.reference and not twin.operator.startswith("other-day"):
             twins.setdefault(twin.operator, []).append(twin)
     for kind in sorted(twins):
-        picked = _shuffled(twins[kind], world)[: each or None]
+        picked = world.rng.sample(twins[kind], len(twins[kind]))[: each or None]
         yield from (_exhibit(kind, twin, world, show) for twin in picked)
 
 
-def _shuffled(listed: list[Fault], world: World) -> list[Fault]:
-    return world.rng.sample(listed, len(listed))
+def _kept(heard: list[Heard], show: Show, run: Reference) -> Heard:
+    heard.append(show(run))
+    return heard[-1]
 
 
 def _exhibit(kind: str, fault: Fault, world: World, show: Show) -> Exhibit:

@@ -9,27 +9,23 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-import os
-import shlex
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from statediff.errors import UsageError
 from statediff.model.values import printable
-from statediff.systems.external.commands import end_of
+from statediff.systems.base.registry import tools_of
+from statediff.systems.base.tool import Done, ToolError
 from statediff.systems.sqlite.loading import statements
+from statediff_lab.audit.places import Place, Shown, run_over, words_of
 from statediff_lab.importers.taxonomy import Cause
 
-STATE: Final = "STATEDIFF_STATE"
-BEFORE: Final = "STATEDIFF_BEFORE"
-ANSWER: Final = "STATEDIFF_ANSWER"
 MAX_SQL_BYTES: Final = 1024 * 1024
 _STEPS: Final = 10_000
 """Instructions of SQLite between two looks at the clock."""
@@ -44,6 +40,9 @@ class Said(StrEnum):
     """It broke, took too long, or has no verdict that can be known: no pass, and no fail."""
 
 
+SAID: Final = {True: Said.PASS, False: Said.FAIL, None: Said.NOTHING}
+
+
 @dataclass(frozen=True)
 class Opinion:
     """What was said, and the verifier's own words on it."""
@@ -54,91 +53,39 @@ class Opinion:
     """What a suite says of its own rules that do not pass the run."""
 
 
-Place = Path | str
-"""Where a state is: its path, or the URL of a database that runs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shown:
-    """What a verifier may look at, each state by the name of its source."""
-
-    before: Mapping[str, Place]
-    state: Mapping[str, Place]
-    """A state that was taken away is named, and not there."""
-    answer: Path | None = None
-
-
 Verifier = Callable[[Shown], Opinion]
 
 
-def command(text: str, seconds: float) -> Verifier:
+def command(text: str, seconds: float, at: str = "") -> Verifier:
     """A program that ends with 0 for a pass. `UsageError`.
 
     The paths are in its environment, and stand for `{state}`, `{before}` and `{answer}` in its
     words: `env DIR={state} python verify.py`, `env -C {state} pytest tests`. Of a database that
     runs they are URLs, `{state.host}`, `.port`, `.user`, `.password` and `.database` their parts.
     """
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"--verifier {printable(text)}: cannot be split: {error}") from error
-    if not words:
-        raise UsageError("--verifier: expected a command, found nothing")
+    return _ending(words_of(text, "--verifier"), seconds, at, lambda code: not code)
 
+
+def tests_in(path: str, seconds: float, at: str) -> Verifier:
+    """A file of tests, by pytest; says nothing where pytest finds none, or breaks."""
+    words = ["pytest", "-q", "-p", "no:cacheprovider", *words_of(path, "pytest:")]
+    return _ending(words, seconds, at, {0: True, 1: False, 2: False}.get)
+
+
+def _ending(
+    words: list[str], seconds: float, at: str, passes: Callable[[int], bool | None]
+) -> Verifier:
     def ask(shown: Shown) -> Opinion:
         try:
-            own = [_placed(word, shown) for word in words]
-            ended = end_of(own, Path.cwd(), seconds, {**os.environ, **variables(shown)})
+            ended = run_over(words, shown, seconds, at)
         except OSError as error:
-            raise UsageError(
-                f"--verifier {printable(text)}: cannot be started: {error.strerror}"
-            ) from error
+            said = printable(" ".join(words))
+            raise UsageError(f"--verifier {said}: cannot be started: {error.strerror}") from error
         if ended.code is None:
             return Opinion(Said.NOTHING, f"took more than {seconds:g} s")
-        return Opinion(Said.FAIL if ended.code else Said.PASS, ended.said)
+        return Opinion(SAID[passes(ended.code)], ended.said)
 
     return ask
-
-
-def _placed(word: str, shown: Shown) -> str:
-    """The word, with the paths for their names; of several sources each has its own."""
-    states = {"state": shown.state, "before": shown.before}
-    places: dict[str, object] = {"answer": shown.answer or ""}
-    for name, held in states.items():
-        for source, place in held.items():
-            names = (f"{name}.{source}", *((name,) if len(held) == 1 else ()))
-            for each in names:
-                places[each] = place
-                places |= {f"{each}.{part}": value for part, value in _parts(place).items()}
-    for name, value in places.items():
-        word = word.replace(f"{{{name}}}", str(value))
-    return word
-
-
-def _parts(place: Place) -> dict[str, object]:
-    """The parts of a URL that programs ask for one by one."""
-    if isinstance(place, Path):
-        return {}
-    url = urlsplit(place)
-    return {
-        "host": url.hostname or "localhost",
-        "port": url.port or "",
-        "user": unquote(url.username or ""),
-        "password": unquote(url.password or ""),
-        "database": unquote(url.path.removeprefix("/")),
-    }
-
-
-def variables(shown: Shown) -> dict[str, str]:
-    """The paths by variable: of one source also without its name."""
-    found = {}
-    for name, states in ((STATE, shown.state), (BEFORE, shown.before)):
-        for source, path in states.items():
-            letters = "".join(c if c.isalnum() else "_" for c in source).upper()
-            found[f"{name}_{letters}"] = str(path)
-        if len(states) == 1:
-            found[name] = str(next(iter(states.values())))
-    return found if shown.answer is None else {**found, ANSWER: str(shown.answer)}
 
 
 def function(named: str) -> Verifier:
@@ -189,10 +136,10 @@ def _one(states: Mapping[str, Place]) -> Any:
 
 
 def sql(file: Path, seconds: float) -> Verifier:
-    """Queries over one SQLite file, each of which must return one row of one true value.
+    """Queries over one database, each of which must return one row of one true value.
 
-    The state before is attached as `before`. Nothing can be written. `UsageError` where the file
-    holds no query.
+    To a SQLite file the state before is attached as `before`. Nothing can be written. `UsageError`
+    where the file holds no query.
     """
     try:
         raw = file.read_bytes()
@@ -205,8 +152,10 @@ def sql(file: Path, seconds: float) -> Verifier:
         )
 
     def ask(shown: Shown) -> Opinion:
-        if len(shown.state) != 1 or isinstance(_one(shown.state), str):
-            raise UsageError(f"--verifier sql:{file}: expected one SQLite file as the state")
+        if len(shown.state) != 1 or Path(_one(shown.state)).is_dir():
+            raise UsageError(f"--verifier sql:{file}: expected one database as the state")
+        if isinstance(_one(shown.state), str):
+            return _served(queries, _one(shown.state))
         limit = time.monotonic() + seconds
         try:
             with contextlib.closing(_read_only(_one(shown.state))) as connection:
@@ -223,6 +172,29 @@ def sql(file: Path, seconds: float) -> Verifier:
         return Opinion(Said.PASS)
 
     return ask
+
+
+def _served(queries: Sequence[str], url: str) -> Opinion:
+    """What the queries return of a database that runs, in transactions that cannot write."""
+    tool = next(each for each in tools_of("db", url) if each.name.endswith("_query"))
+    for query in queries:
+        try:
+            done = tool.act(tool.arguments.model_validate({"sql": query, "max_rows": 2}))
+        except (ToolError, ValueError) as error:
+            return Opinion(Said.FAIL, printable(str(error))[:500])
+        rows = (done.result if isinstance(done, Done) else done).get("rows", [])
+        cells = [value for row in rows for value in row.values()]
+        if len(rows) != 1 or len(cells) != 1 or not _is_true(cells[0]):
+            return Opinion(Said.FAIL, printable(" ".join(query.split()))[:500])
+    return Opinion(Said.PASS)
+
+
+def _is_true(value: Any) -> bool:
+    """Whether a cell is a number that is true, or true; exact numbers come as text."""
+    try:
+        return bool(float(value))
+    except (TypeError, ValueError):
+        return False
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

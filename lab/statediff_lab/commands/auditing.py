@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,8 +16,8 @@ from statediff.errors import UsageError
 if TYPE_CHECKING:
     from statediff_lab.audit.measures import DomainAudit
     from statediff_lab.audit.suites import Effort
+    from statediff_lab.audit.tasks import FileTask
     from statediff_lab.audit.tries import TaskAudit
-    from statediff_lab.auditing import FileTask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,8 +29,28 @@ class Audited:
         typer.Option(
             "--verifier",
             metavar="VERIFIER",
-            help="A command (0 is a pass; {state} is the state's path), sql:FILE, "
+            help="A command (0 is a pass; {state} is the state's path), pytest:FILE, sql:FILE, "
             "python:MODULE:FUNCTION or contract:CONTRACT.",
+        ),
+    ] = None
+    solution: Annotated[
+        str | None,
+        typer.Option(
+            "--solution",
+            metavar="COMMAND",
+            help="Instead of --after: makes the right run in a copy of the state, {state}.",
+        ),
+    ] = None
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="PATH", help="Where commands find the folder that they are shown."
+        ),
+    ] = None
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server", metavar="URL", help="Where dumps (.sql, .dump, .backup) are loaded."
         ),
     ] = None
     right: Annotated[
@@ -140,7 +159,8 @@ def audit(
     from statediff_lab.audit.measures import measure
     from statediff_lab.audit.suites import Effort
 
-    given = (getattr(audited, n) for n in ("verifier", "contract", "right", "wrong"))
+    names = ("verifier", "solution", "at", "server", "contract", "right", "wrong")
+    given = (getattr(audited, name) for name in names)
     has_own = any((tasks, recorded.before, schema, *given))
     if audited.judges is not None:
         if has_own or audited.cases or any(vars(files).values()):
@@ -174,19 +194,21 @@ def audit(
 def _tasks(
     path: Path | None, audited: Audited, recorded: RecordedRun, schema: Path | None
 ) -> tuple[FileTask, ...]:
-    from statediff_lab.auditing import FileTask, WrongRun, tasks_in
+    from statediff_lab.audit.tasks import FileTask, WrongRun, tasks_in
 
     if path is not None:
         runs = audited.right or audited.wrong
-        if recorded.before or runs or audited.contract or schema:
+        own = (audited.contract, schema, audited.solution, audited.at, audited.server)
+        if recorded.before or runs or any(own):
             raise UsageError(
                 f"{path} says the states of each task: leave out --before and the like"
             )
         return tasks_in(path, audited.verifier)
-    if audited.verifier is None or not recorded.before or not recorded.is_whole:
+    ends = bool(recorded.after) + bool(audited.solution)
+    if audited.verifier is None or not recorded.before or ends != 1:
         raise UsageError(
             "an audit takes --verifier, --before and --after (a state, and the same after a right "
-            "run), or a file of TASKS, or --cases SUITE=DIR"
+            "run) or --solution, or a file of TASKS, or --cases SUITE=DIR"
         )
     return (
         FileTask(
@@ -194,6 +216,9 @@ def _tasks(
             verifier=audited.verifier,
             before=tuple(recorded.before),
             after=tuple(recorded.after or ()),
+            solution=audited.solution or "",
+            at=audited.at or "",
+            server=audited.server or "",
             answer=recorded.answer,
             right=tuple(audited.right or ()),
             wrong=tuple(WrongRun(after=each) for each in audited.wrong or ()),
@@ -208,18 +233,24 @@ def _files(
 ) -> list[TaskAudit]:
     from functools import partial
 
-    from statediff.parallel import work_through
-    from statediff_lab.auditing import audit_or_fault, audit_task, verifier_of
+    from statediff.parallel import Inline, Processes, in_order
+    from statediff_lab.audit.tries import TaskAudit
+    from statediff_lab.auditing import audit_or_fault, audit_task
 
-    for task in listed:
-        verifier_of(task.verifier, seconds)  # what is odd is said before anything is tried
-    with at_work("asking") as count:
-        work = partial(audit_or_fault if len(listed) > 1 else audit_task, effort, seconds)
-        return list(work_through(work, listed, jobs, _counter(count)))
+    def lost(task: FileTask) -> TaskAudit:
+        return TaskAudit(task.domain or task.name, task.name, fault="its process was ended")
 
-
-def _counter(count: Callable[[str], None]) -> Callable[[object, object], None]:
-    return lambda _piece, _done: count("tasks audited")
+    number = min(jobs, len(listed))
+    work = partial(audit_or_fault if len(listed) > 1 else audit_task, effort, seconds)
+    executor, found = Processes(number) if number > 1 else Inline(), []
+    try:
+        with at_work("asking") as count:
+            for each in in_order(executor, 2 * number, work, listed, lost):
+                count("tasks audited")
+                found.append(each)
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
+    return found
 
 
 def _suite(named: str, domain: str | None, effort: Effort, jobs: int) -> list[TaskAudit]:
@@ -230,13 +261,9 @@ def _suite(named: str, domain: str | None, effort: Effort, jobs: int) -> list[Ta
     if not equals or not folder:
         raise UsageError(f"--cases {named}: expected SUITE=DIR, e.g. tau2=DIR or agent-diff=DIR")
     with Workers(CaseFolder(suite, Path(folder)), jobs) as workers, at_work("asking") as count:
-        return list(_counted(audit_suite(workers, effort, domain), count))
-
-
-def _counted(audits: Iterator[TaskAudit], count: Callable[[str], None]) -> Iterator[TaskAudit]:
-    for each in audits:
-        count("tasks audited")
-        yield each
+        return [
+            each for each in audit_suite(workers, effort, domain) if count("tasks audited") is None
+        ]
 
 
 def _write(

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from markupsafe import escape
 
+from statediff._version import __version__
+from statediff.kernel import KERNEL
 from statediff.reports.said import said
 from statediff_lab.audit.judges import JudgeStudy
 from statediff_lab.audit.measures import ClassRate, DomainAudit, Rate
@@ -30,8 +32,10 @@ def audit_document(
         "schema": AUDIT,
         "seed": seed,
         "each": each,
+        "made by": {"statediff": __version__, "kernel": KERNEL},
+        "evidence": {audit.task: dict(audit.evidence) for audit in audits if audit.evidence},
         "domains": [_domain(domain) for domain in domains],
-        "wrong": [dict(entry) for audit in audits for entry in _wrong(audit)],
+        "wrong": [dict(entry) for audit in audits for entry in wrong_runs(audit)],
         "untried": _untried(audits),
     }
 
@@ -62,7 +66,8 @@ def rate_document(rate: Rate) -> dict[str, Any]:
     return {"wrong": rate.hits, "of": rate.of, "tasks": rate.tasks, "interval": ends}
 
 
-def _wrong(audit: TaskAudit) -> Iterator[dict[str, Any]]:
+def wrong_runs(audit: TaskAudit) -> Iterator[dict[str, Any]]:
+    """Each run on which the verifier is wrong."""
     for each in audit.tries:
         if each.is_blind or each.is_false_fail:
             told = {name: value for name, value in asdict(each).items() if value != ""}
@@ -93,7 +98,7 @@ def audit_text(domains: Sequence[DomainAudit], audits: Sequence[TaskAudit]) -> s
         lines += [_line(each) for each in domain.classes]
         why = {reason: [t for t, r in domain.faults if r == reason] for _, reason in domain.faults}
         lines += [f"  not audited: {said(r, 300)} ({len(tasks)})" for r, tasks in why.items()]
-    wrong = [entry for audit in audits for entry in _wrong(audit)]
+    wrong = [entry for audit in audits for entry in wrong_runs(audit)]
     for entry in wrong[:SHOWN]:
         what = "passes" if entry["group"] != Group.RIGHT.value else "does not pass"
         place = f"; {said(entry['bundle'], 200)}" if entry.get("bundle") else ""

@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from markupsafe import Markup
 
+from statediff._version import __version__
+from statediff.kernel import KERNEL
 from statediff.reports.html.cells import cut
 from statediff_lab.audit.measures import ClassRate, DomainAudit
 from statediff_lab.audit.tries import Group, TaskAudit
-from statediff_lab.reports.audit import share
+from statediff_lab.reports.audit import share, wrong_runs
 from statediff_lab.reports.charts import Mark, Tone, bars
 
 MAX_LISTED: Final = 500
-
-
-@dataclass(frozen=True)
-class Row:
-    """One class in words."""
-
-    group: str
-    kind: str
-    wrong: str
-    share: str
-    ours: str
-    silent: str
-
-
-@dataclass(frozen=True)
-class Wrong:
-    """One run on which the verifier is wrong."""
-
-    task: str
-    group: str
-    kind: str
-    sentence: str
-    said: str
-    ours: str
-    labels: str
-    bundle: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +26,13 @@ class DomainView:
     name: str
     lead: str
     chart: Markup | None
-    rows: tuple[Row, ...]
-    wrong: tuple[Wrong, ...]
+    rows: tuple[tuple[str, ...], ...]
+    """Of each class: group, class, wrong, share, what the contract says otherwise, silent."""
+    wrong: tuple[Mapping[str, Any], ...]
+    """Each run on which the verifier is wrong, as `--json` has it."""
     more: str
+    evidence: tuple[tuple[str, str, str], ...]
+    """Of each task, what the figures rest on, and its digest."""
     faults: tuple[tuple[str, str], ...]
     contract: str
     """Of a domain of one task."""
@@ -79,6 +59,7 @@ def audit_view(
         ("wrong runs passed", str(blind)),
         ("right runs not passed", str(false)),
         ("seed", str(seed)),
+        ("made by", f"statediff {__version__}, kernel {KERNEL}"),
     )
     lead = (
         f"{blind} wrong run{'s pass' if blind != 1 else ' passes'}, "
@@ -90,20 +71,11 @@ def audit_view(
 
 def _domain(domain: DomainAudit, audits: Sequence[TaskAudit]) -> DomainView:
     wrong = [
-        Wrong(
-            cut(audit.task),
-            each.group.value,
-            each.kind,
-            cut(each.sentence),
-            each.said.value + (f": {cut(each.why)}" if each.why else ""),
-            "" if each.ours is None else each.ours.value,
-            ", ".join(each.labels),
-            cut(each.bundle),
-        )
+        {name: cut(value) if isinstance(value, str) else value for name, value in whole.items()}
         for audit in audits
-        for each in audit.tries
-        if each.is_blind or each.is_false_fail
+        for whole in ({"why": "", "bundle": "", **each} for each in wrong_runs(audit))
     ]
+    rest = [(cut(a.task), cut(name), cut(digest)) for a in audits for name, digest in a.evidence]
     marks = [_mark(each) for each in domain.classes]
     more = len(wrong) - MAX_LISTED
     return DomainView(
@@ -113,20 +85,17 @@ def _domain(domain: DomainAudit, audits: Sequence[TaskAudit]) -> DomainView:
         rows=tuple(_row(each) for each in domain.classes),
         wrong=tuple(wrong[:MAX_LISTED]),
         more=f"{more} more are in --json" if more > 0 else "",
+        evidence=tuple(rest),
         faults=tuple((cut(task), cut(why)) for task, why in domain.faults),
         contract=audits[0].contract if len(audits) == 1 else "",
     )
 
 
-def _row(each: ClassRate) -> Row:
-    return Row(
-        each.group.value,
-        each.kind,
-        f"{each.wrong.hits} of {each.wrong.of}",
-        share(each.wrong).removeprefix(", "),
-        f"{each.ours} of {each.wrong.hits}" if each.wrong.hits else "",
-        str(each.silent or ""),
-    )
+def _row(each: ClassRate) -> tuple[str, ...]:
+    wrong = f"{each.wrong.hits} of {each.wrong.of}"
+    ours = f"{each.ours} of {each.wrong.hits}" if each.wrong.hits else ""
+    silent = str(each.silent or "")
+    return each.group.value, each.kind, wrong, share(each.wrong).removeprefix(", "), ours, silent
 
 
 def _mark(each: ClassRate) -> Mark:

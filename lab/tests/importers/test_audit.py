@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from statediff_lab.audit.judges import livemcpbench, tau2_judges
 from statediff_lab.audit.measures import measure, rate
 from statediff_lab.audit.suites import Effort, audit_suite
 from statediff_lab.audit.tries import Group
@@ -36,7 +35,7 @@ AGREEMENT = {
 
 
 def test_the_ten_judges_of_livemcpbench_come_out_to_the_digit(whole: Path) -> None:
-    study = livemcpbench(whole / "livemcpbench")
+    study = league.livemcpbench(whole / "livemcpbench")
     found = {
         j.judge: tuple(round(100 * r.hits / r.of, 2) for r in (j.agreement, j.passed))
         for j in study.judges
@@ -50,7 +49,7 @@ def test_the_ten_judges_of_livemcpbench_come_out_to_the_digit(whole: Path) -> No
 
 
 def test_the_published_judge_of_tau2_passes_nearly_all_that_has_no_reward(whole: Path) -> None:
-    [judge] = tau2_judges(whole / "tau2").judges
+    [judge] = league.tau2_judges(whole / "tau2").judges
     assert (judge.lenient.hits, judge.lenient.of) == (44, 46)
     assert (judge.strict.hits, judge.strict.of) == (0, 68)
     assert (judge.precision.hits, judge.precision.of) == (68, 112)

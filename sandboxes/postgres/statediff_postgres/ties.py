@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalogue ties together: generated columns, counters, foreign keys that act."""
+"""What PostgreSQL's catalogue ties together: generated columns, counters, keys."""
 
 # ruff: noqa: S608 - every query is built of text in this package
 from __future__ import annotations
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from statediff.model.schema import LOST_NUMBERS, Counted, Effect, EntityType, ForeignKey
+from statediff.model.schema import LOST_NUMBERS, Counted, Effect, EntityType, ForeignKey, Rules
 from statediff_postgres.naming import CLASS, FIRST_OWN, OWN_REL, REL
 
 GENERATED: Final = f"""
@@ -42,11 +42,15 @@ SELECT r.conrelid, r.confrelid, r.confdeltype::text, r.confupdtype::text,
     JOIN pg_attribute a ON a.attrelid = r.confrelid AND a.attnum = k.n ORDER BY k.i)
 FROM pg_constraint r
 WHERE r.contype = 'f' AND r.conrelid >= {FIRST_OWN} AND r.conparentid = 0
-  AND (r.confdeltype IN ('c', 'n') OR r.confupdtype IN ('c', 'n'))
 ORDER BY r.conrelid, r.conname
 """
-"""Foreign keys by which a change of one row changes rows of another table."""
-TIES: Final = (GENERATED, COUNTED, FOREIGN)
+UNIQUE: Final = f"""
+SELECT i.indrelid, array_agg(a.attname::text ORDER BY a.attnum) FROM pg_index i
+JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.attnum <= i.indnkeyatts
+WHERE i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indrelid >= {FIRST_OWN}
+GROUP BY i.indexrelid, i.indrelid ORDER BY i.indrelid, i.indexrelid
+"""
+TIES: Final = (GENERATED, COUNTED, FOREIGN, UNIQUE)
 _EFFECTS: Final = {"c": Effect.CASCADE, "n": Effect.SET_NULL}
 _LARGEST: Final = 2**53
 """Beyond it, numbers are not kept in a schema's document."""
@@ -54,12 +58,13 @@ _LARGEST: Final = 2**53
 
 @dataclass(frozen=True)
 class Ties:
-    """The three listings by the number of the table that they are about."""
+    """The four listings by the number of the table that they are about."""
 
     generated: Mapping[tuple[int, str], tuple[str, ...]]
     counted: Mapping[int, tuple[Counted, ...]]
     foreign: Mapping[int, tuple[tuple[int, ForeignKey], ...]]
     """The number of the table that is referred to, and the key with columns for fields."""
+    unique: Mapping[int, tuple[tuple[str, ...], ...]]
 
     def of(
         self, oid: int, entity: EntityType, name_of: Callable[[int], EntityType | None]
@@ -70,15 +75,11 @@ class Ties:
         for target_oid, key in self.foreign.get(oid, ()):
             target = name_of(target_oid)
             named = {} if target is None else _fields(target)
-            if (
-                target is not None
-                and own.keys() >= {*key.fields}
-                and named.keys() >= {*key.targets}
-            ):
+            if target is not None and {*key.fields} <= {*own} and {*key.targets} <= {*named}:
                 columns = tuple(own[c] for c in key.fields), tuple(named[c] for c in key.targets)
-                foreign.append(
-                    ForeignKey(columns[0], target.name, columns[1], key.on_delete, key.on_update)
-                )
+                does = key.on_delete, key.on_update
+                foreign.append(ForeignKey(columns[0], target.name, columns[1], *does))
+        unique = [u for u in self.unique.get(oid, ()) if {*u} <= {*own}]
         counted = (c for c in self.counted.get(oid, ()) if c.field in own)
         return entity.with_ties(
             {
@@ -88,6 +89,7 @@ class Ties:
             },
             sorted((c.of_field(own[c.field]) for c in counted), key=lambda c: (c.counter, c.field)),
             foreign,
+            rules=Rules(tuple(foreign), tuple(tuple(own[c] for c in u) for u in unique)),
         )
 
 
@@ -97,7 +99,7 @@ def _fields(entity: EntityType) -> dict[str, str]:
 
 def ties(answers: Iterable[list[tuple[Any, ...]]]) -> Ties:
     """What the queries of `TIES` answered."""
-    generated, counted, foreign = answers
+    generated, counted, foreign, unique = answers
     numbers: dict[int, list[Counted]] = {}
     for oid, column, sequence, step, start, cache in counted:
         if max(abs(step), abs(start), cache) < _LARGEST:
@@ -113,7 +115,8 @@ def ties(answers: Iterable[list[tuple[Any, ...]]]) -> Ties:
         {(oid, column): tuple(read) for oid, column, read in generated},
         {oid: tuple(found) for oid, found in numbers.items()},
         {oid: tuple(found) for oid, found in keys.items()},
+        {oid: tuple(tuple(u) for o, u in unique if o == oid) for oid, _ in unique},
     )
 
 
-NO_TIES: Final = Ties({}, {}, {})
+NO_TIES: Final = Ties({}, {}, {}, {})

@@ -65,12 +65,10 @@ class DatabaseByUrl(ABC):
         if "://" not in self._url or not self.original:
             raise source.problem("url", "expected the URL of a database, with its name")
         self._refined = source.refinement()
-        name = f"{OURS}{_HOST}_{os.getpid()}_{secrets.token_hex(3)}"
+        name = name_of_copy()
         self.trials, self.pristine = name, f"{name}_base"
-        self._base = CapturedBase(source.name, _is_not_of_ours)
-        self._known = KnownBase(source)
-        self._base_digest = ""
-        self._is_started = False
+        self._base, self._known = CapturedBase(source.name, _is_not_of_ours), KnownBase(source)
+        self._base_digest, self._is_started = "", False
         self._kept = ""
         """A copy of another sandbox's trial, to begin with; else the original is copied."""
 
@@ -126,9 +124,8 @@ class DatabaseByUrl(ABC):
             return
         with self._explained("copied") as admin:
             self._is_started = True
-            for name in self.databases(admin):
-                if _is_left_over(name):
-                    self.drop(admin, name)
+            for name in filter(_is_left_over, self.databases(admin)):
+                self.drop(admin, name)
             self.copy(admin, self._kept or self.original, self.pristine)
             if self._kept:
                 self.drop(admin, self._kept)
@@ -225,6 +222,11 @@ class DatabaseByUrl(ABC):
             ) from error
 
 
+def name_of_copy() -> str:
+    """A name that no database has; once this process is gone, the next start drops it."""
+    return f"{OURS}{_HOST}_{os.getpid()}_{secrets.token_hex(3)}"
+
+
 def _is_not_of_ours(type_name: str, key: Key) -> bool:
     """Rows that name copies come and go with the sandboxes of others."""
     return not (
@@ -239,8 +241,6 @@ def _is_left_over(name: str) -> bool:
         return False
     try:
         os.kill(int(found[2]), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
+    except (OSError, OverflowError) as error:
+        return isinstance(error, ProcessLookupError)
     return False

@@ -1,0 +1,1 @@
+CREATE INDEX idx_payment_customer_id ON payment (customer_id);
