@@ -4,7 +4,8 @@
    the whole database once. From there on its world is moved on by the log alone.
 2. `follow` takes every transaction of the log in the order of their commits. One without the
    agent's mark belongs to the world. One with it is judged as a gate judges it, over the world
-   that it was committed in, and gets a signed record that names its position in the log.
+   that it was committed in, and gets a signed record that names its position in the log,
+   and where it is not allowed all that it changed.
 3. From time to time the world is kept on disk with its position (`statediff_gate.checkpoints`), and
    the slot may forget what is before. A guard that starts again takes the log from there; what has
    a record already gets no other.
@@ -406,7 +407,7 @@ class Guard:
         if not changes and doubt is None:
             return None
         state, own = course.with_changes(changes)
-        decision = Decision(self._decided.get(position, "allow"))
+        decision = Decision(self._decided.get(position, Decision.ALLOW.value))
         if position > self._recorded:
             decision = self._decide(found, changes, state, doubt)
         course.accept(state, own, is_restructured=False)
@@ -418,7 +419,7 @@ class Guard:
 
     def _decide(self, found: Logged, changes: Changes, state: State, doubt: str | None) -> Decision:
         """The decision, whose record is on disk."""
-        course = self._course
+        course, name = self._course, self.watch.source
         sides = (
             Capture((course.capture("before", course.base),)),
             Capture((course.capture("after", state),)),
@@ -427,7 +428,6 @@ class Guard:
         decision, why = stands.decision, stands.why
         if decision is Decision.ALLOW and doubt is not None:
             decision, why = Decision.HOLD, doubt
-        name = self.watch.source
         digest = digest_of({name: changes}, {name: state.schema})
         outcome = Outcome(
             decision=decision, why=why, is_committed=True, digest=digest, changes={name: changes}

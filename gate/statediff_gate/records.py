@@ -43,6 +43,8 @@ from statediff_gate.participant import Refused
 FORM: Final = "statediff/decision/1"
 ERASED: Final = "statediff/decisions-erased/1"
 LINES: Final = "decisions.jsonl"
+_MOST: Final = 100
+"""Changes that a record has at most."""
 _NONE: Final = "0" * 64
 _APPEND: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
@@ -72,11 +74,16 @@ class Records:
     ) -> str:
         """The name of the record, which is on disk with all that belongs to it.
 
-        `guarded` says of a transaction that was committed already which one it is.
+        `guarded` says of a transaction that was committed already which one it is. Its record has
+        what it changed: a bundle takes as long as the whole world, and it is too late to decide.
         """
+        more: dict[str, Any] = {} if guarded is None else {"guarded": dict(guarded)}
         name = f"{utc_now():%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         if captures is not None and outcome.decision is not Decision.ALLOW:
-            self._keep(name, outcome, statements, captures)
+            if guarded is None:
+                self._keep(name, outcome, statements, captures)
+            else:
+                more["changes"] = _exact(_changes(captures)[:_MOST])
         self._append({
             "form": FORM, "name": name, "at": utc_now().isoformat(),
             "contract": self._contract.content.contract, "contract_digest": self.contract_digest,
@@ -85,7 +92,7 @@ class Records:
             "approved_by": None if approval is None else approval.by,
             "statements": [[source, text, list(values)] for source, text, values in statements],
             "digest": outcome.digest, "key": self._key.public.hex(),
-            **({} if guarded is None else {"guarded": dict(guarded)}),
+            **more,
         })  # fmt: skip
         return name
 
@@ -175,20 +182,23 @@ class Records:
         folder = self.folder / "decisions" / name
         facts = kernel.TrialFacts(name, agent="unknown", isolation="unknown")
         keep_bundle(kernel.evaluate(self._contract, *captures, facts=facts).bundle, folder)
-        is_waiting = outcome.decision is Decision.HOLD and not outcome.is_committed
-        if is_waiting and outcome.digest is not None:
-            found = kernel.comparison(*captures).diff
+        if outcome.decision is Decision.HOLD and outcome.digest is not None:
             hold = Hold(
                 name=name, contract=self._contract.content.contract,
                 contract_digest=self.contract_digest, why=outcome.why,
                 statements=tuple(statements), digest=outcome.digest,
-                changes=[*plain_diff(found)["deltas"]], at=utc_now().isoformat(),
+                changes=_changes(captures), at=utc_now().isoformat(),
             )  # fmt: skip
             write_atomically(self.hold_path(name), write(_exact(hold.document())), durable=True)
 
     def hold_path(self, name: str) -> Path:
         """The file of a hold of this name."""
         return self.folder / "holds" / f"{name}.json"
+
+
+def _changes(captures: tuple[Capture, Capture]) -> list[Mapping[str, Any]]:
+    """What differs, as plain JSON."""
+    return [*plain_diff(kernel.comparison(*captures).diff)["deltas"]]
 
 
 def _exact(value: Any) -> Any:
