@@ -16,7 +16,7 @@ LINES: Final = {
     "statediff_containers": 2_400,
     "statediff_data": 1_200,
     "statediff_erp": 1_000,
-    "statediff_gate": 4_000,
+    "statediff_gate": 4_700,
     "statediff_git": 6_650,
     "statediff_mariadb": 4_000,
     "statediff_office": 5_400,
@@ -29,7 +29,7 @@ LINES: Final = {
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 14_700
 TESTS: Final = 115_400
-GATE: Final = 1_900
+GATE: Final = 2_250
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
 """Modules of the core."""

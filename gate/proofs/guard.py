@@ -44,9 +44,9 @@ noop: true
 forbid: [{id: kept, delete: [pgbench_accounts, spare]}]
 allow: [{id: remark, update: pgbench_accounts, fields: [filler]}]
 """
-RIGHT = "\\set aid random(1, 100000 * :scale)\n" + (
-    "UPDATE pgbench_accounts SET filler = 'seen' || :aid || random() WHERE aid = :aid;\n"
-)
+RIGHT = """\\set aid random(1, 100000 * :scale)
+UPDATE pgbench_accounts SET filler = 'seen' || :aid || random() WHERE aid = :aid;
+"""
 SOME = "UPDATE pgbench_accounts SET filler = 'also' WHERE aid = {n}"
 HARMS: tuple[tuple[str, ...], ...] = (
     ("UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = {n}",),
@@ -57,7 +57,7 @@ HARMS: tuple[tuple[str, ...], ...] = (
         "SAVEPOINT a",
         "DELETE FROM spare",
         "ROLLBACK TO a",
-        "UPDATE spare SET what = 'x' WHERE id = {n}",
+        "UPDATE spare SET what = 'x{n}'",
     ),
     ("SET LOCAL application_name = 'pgbench'", "DELETE FROM spare WHERE id = {n} + 1000"),
     ("SELECT spend({n})",),
@@ -68,12 +68,12 @@ MADE = (
     "INSERT INTO spare SELECT n, 'kept' FROM generate_series(1, 5000) n",
     "CREATE TABLE part (id int PRIMARY KEY, what text) PARTITION BY RANGE (id)",
     "CREATE TABLE part1 PARTITION OF part DEFAULT",
-    "CREATE FUNCTION spend(n int) RETURNS void LANGUAGE sql SECURITY DEFINER AS"
-    " 'UPDATE public.pgbench_branches SET bbalance = bbalance - n WHERE bid = 1'",
+    """CREATE FUNCTION spend(n int) RETURNS void LANGUAGE sql SECURITY DEFINER AS
+    'UPDATE public.pgbench_branches SET bbalance = bbalance - n WHERE bid = 1'""",
 )
 
 
-def guard(url: str, home: Path, *words: str) -> list[str]:
+def guard(url: str, *words: str) -> list[str]:
     return [
         sys.executable, "-m", "statediff", "guard", "contract.yaml", "--state", f"db={url}",
         "--agent", "agent", "--key", "key", "--records", "records", *words,
@@ -112,7 +112,7 @@ def plant(agent: psycopg.Connection[Any], number: int) -> int:
 
 
 class Reader(threading.Thread):
-    """Sees each line of the log when it is there, and how long ago its transaction was committed."""
+    """Sees each line of the log when it is there, and how old its transaction is."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(daemon=True)
@@ -139,7 +139,7 @@ class Reader(threading.Thread):
 def watched(
     url: str, home: Path, options: argparse.Namespace, draw: random.Random
 ) -> tuple[set[int], list[tuple[float, float]], int, int]:
-    """The harms' transactions, when no guard was up, and how many right ones and others' there were."""
+    """The harms, when guards were killed, and how many right ones and others' there were."""
     planted, down = set[int](), list[tuple[float, float]]()
     moments = sorted(
         [(draw.uniform(0.02, 0.98) * options.seconds, "harm") for _ in range(options.harms)]
@@ -149,7 +149,7 @@ def watched(
         ]
     )
     (home / "right.sql").write_text(RIGHT)
-    at_work = subprocess.Popen(guard(url, home), cwd=home, stdout=subprocess.DEVNULL)
+    at_work = subprocess.Popen(guard(url), cwd=home, stdout=subprocess.DEVNULL)
     begun, number = time.time(), 0
     script = ("-f", str(home / "right.sql"), "-s", str(options.scale))
     with (
@@ -166,11 +166,11 @@ def watched(
             at_work.send_signal(signal.SIGKILL)
             at_work.wait()
             down.append((time.time(), 0.0))
-            at_work = subprocess.Popen(guard(url, home), cwd=home, stdout=subprocess.DEVNULL)
+            at_work = subprocess.Popen(guard(url), cwd=home, stdout=subprocess.DEVNULL)
         counts = [_processed(each) for each in (right, others)]
     at_work.send_signal(signal.SIGINT)
     assert at_work.wait(120) == 0
-    subprocess.run(guard(url, home, "--once"), cwd=home, stdout=subprocess.DEVNULL, check=False)
+    subprocess.run(guard(url, "--once"), cwd=home, stdout=subprocess.DEVNULL, check=False)
     return planted, down, counts[0], counts[1]
 
 
@@ -226,9 +226,9 @@ def main() -> None:
                 admin.execute(each)
         agent = agent_of(url)
         plain = log_bytes(url, agent)
-        subprocess.run(guard(url, home, "--begin"), cwd=home, check=True)
+        subprocess.run(guard(url, "--begin"), cwd=home, check=True)
         marked = log_bytes(url, agent)
-        subprocess.run(guard(url, home, "--once"), cwd=home, check=True)
+        subprocess.run(guard(url, "--once"), cwd=home, check=True)
         before = len(list(read_decisions(home / "records")))
         reader = Reader(home / "records" / LINES)
         reader.start()
@@ -238,18 +238,18 @@ def main() -> None:
         report(home, before, planted, right, others)
         print(f"lag: {lags(reader.lags, down)}")
         size = (home / "records" / LINES).stat().st_size / (before + right + len(planted))
-        print(
-            f"bytes for a transaction: log {plain:.0f}, with its mark {marked:.0f}; record {size:.0f}"
-        )
+        sizes = f"log {plain:.0f}, with its mark {marked:.0f}; record {size:.0f}"
+        print(f"bytes for a transaction: {sizes}")
 
 
 def report(home: Path, before: int, planted: set[int], right: int, others: int) -> None:
     records = list(read_decisions(home / "records"))[before:]
     seen = Counter(int(each["guarded"]["transaction"]) for each in records)
     refused = {int(r["guarded"]["transaction"]) for r in records if r["decision"] != "allow"}
+    more = max(0, len(seen) - right - len(planted))
     counts = {
         "harms planted": len(planted), "harms not found": len(planted - refused),
-        "records of others' transactions": len(refused - planted) + max(0, len(seen) - right - len(planted)),
+        "records of others' transactions": len(refused - planted) + more,
         "missing": max(0, right + len(planted) - len(seen)),
         "double": sum(n - 1 for n in seen.values()),
         "the agent's right ones": right, "of others": others,
@@ -269,10 +269,8 @@ def lags(found: list[tuple[float, float]], down: list[tuple[float, float]]) -> s
         ("while a guard was at work", live),
         ("with the times it was dead", [lag for _, lag in found]),
     ):
-        cut = statistics.quantiles(listed, n=100)
-        parts.append(
-            f"{name} p50 {cut[49]:.3f} s, p95 {cut[94]:.3f} s, max {max(listed):.3f} s ({len(listed)})"
-        )
+        cut, most = statistics.quantiles(listed, n=100), max(listed)
+        parts.append(f"{name} p50 {cut[49]:.3f} s, p95 {cut[94]:.3f} s, max {most:.3f} s")
     return "; ".join(parts)
 
 

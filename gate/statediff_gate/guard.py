@@ -25,7 +25,6 @@ import os
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -98,15 +97,13 @@ class Seen:
 
     others: int = 0
     decisions: dict[str, int] = field(default_factory=dict)
-    lags: deque[float] = field(default_factory=lambda: deque(maxlen=100_000))
-    """Seconds from a commit to its record on disk."""
 
 
 class Guard:
     """A contract behind a PostgreSQL database, until it is closed."""
 
     def __init__(
-        self, contract: ContractFile, watch: Watch, records: Records, alerts: Alerts | None = None
+        self, contract: ContractFile, watch: Watch, records: Records, alerts: Alerts
     ) -> None:
         self.watch, self.seen = watch, Seen()
         self._records, self._alerts, self._has_told = records, alerts, False
@@ -218,6 +215,7 @@ class Guard:
 
     def _keep(self, position: int) -> None:
         """The world is on disk, as it is at this position."""
+        self._records.sync()
         begun = time.monotonic()
         world = self._course.base if self._is_moved else None
         self._head = self._kept.save(replace(self._head, position=lsn_text(position)), world)
@@ -284,6 +282,7 @@ class Guard:
         """What has a record already, and what nobody was told of."""
         self._decided: dict[int, str] = {}
         untold: list[Any] = []
+        last = self._alerts.last
         for record in read_decisions(self._records.folder):
             guarded = record.get("guarded", {})
             if guarded.get("slot") == self.watch.slot:
@@ -291,12 +290,10 @@ class Guard:
                     self._decided[lsn_of(guarded["position"])] = record["decision"]
                 if record["decision"] != Decision.ALLOW.value:
                     untold.append(record)
-                if self._alerts is not None and record["name"] == self._alerts.last:
-                    untold = []
+                untold = [] if record["name"] == last else untold
         self._recorded = max(self._decided, default=0)
-        if self._alerts is not None and not self._has_told:
-            for record in untold:
-                self._alerts.put(record)
+        for record in () if self._has_told else untold:
+            self._alerts.put(record)
         self._has_told = True
 
     def _follow(self, stop: threading.Event, *, once: bool) -> None:
@@ -314,6 +311,7 @@ class Guard:
                     stream.confirm(asks=True)
                 self._done = stream.position
                 if now > next_look:
+                    self._marks.require_agent()
                     self._look()
                     next_look = time.monotonic() + _LOOK_SECONDS
                 is_over = stop.is_set() or (once and found is None and stream.position >= end)
@@ -433,7 +431,6 @@ class Guard:
             decision=decision, why=why, is_committed=True, digest=digest, changes={name: changes}
         )
         self._write(outcome, self._place(found), sides)
-        self.seen.lags.append((datetime.now(UTC) - _instant(found)).total_seconds())
         return decision
 
     def _note(self, why: str, place: dict[str, str], *, is_known: bool = True) -> None:
@@ -450,13 +447,13 @@ class Guard:
         self._records.write(outcome, (), captures=sides, guarded={"slot": self.watch.slot, **place})
         said = outcome.decision.value
         self.seen.decisions[said] = self.seen.decisions.get(said, 0) + 1
-        if self._alerts is not None and outcome.decision is not Decision.ALLOW:
+        if outcome.decision is not Decision.ALLOW:
             self._alerts.put(self._records.last())
 
     def _place(self, found: Logged | None) -> dict[str, str]:
         """Which transaction it is, in the words of a record."""
-        named = {"source": self.watch.source, "agent": self.watch.agent}
-        named["position"] = lsn_text(self._position)
+        watch = self.watch
+        named = {"source": watch.source, "agent": watch.agent, "position": lsn_text(self._position)}
         if found is not None:
             named |= {"transaction": str(found.xid), "committed_at": _instant(found).isoformat()}
         return named
@@ -469,7 +466,6 @@ class Guard:
         shape = self._marks.shape()
         if shape.unmarked or shape.tables != self._shape.tables:
             self._changed(shape)
-        self._marks.require_agent()
         self._covered = at
 
     def _changed(self, shape: Shape) -> None:

@@ -146,18 +146,10 @@ def _stopped() -> Iterator[threading.Event]:
 
 def _print_sums(opened: Guard, *, as_json: bool) -> dict[str, int]:
     seen, at = opened.seen, opened.position
-    lags = sorted(seen.lags) or [0.0]
-    places = {"p50": len(lags) // 2, "p95": len(lags) * 95 // 100, "max": len(lags) - 1}
-    lag = {name: f"{lags[min(place, len(lags) - 1)]:.3f}" for name, place in places.items()}
-    found: dict[str, Any] = {
-        "decisions": seen.decisions, "others": seen.others, "lag_seconds": lag, "position": at
-    }  # fmt: skip
     said = ", ".join(f"{n} {name}" for name, n in sorted(seen.decisions.items())) or "none"
+    kept = f"{opened.watch.slot}: the server keeps its log from {at} on, until --end"
     print_result(
-        found,
-        f"of the agent: {said}; of others: {seen.others}; "
-        f"lag in seconds {', '.join(f'{n} {s}' for n, s in lag.items())}\n"
-        f"{opened.watch.slot}: the server keeps its log from {at} on, until --end",
-        as_json=as_json,
+        {"decisions": seen.decisions, "others": seen.others, "position": at},
+        f"of the agent: {said}; of others: {seen.others}\n{kept}", as_json=as_json,
     )  # fmt: skip
     return seen.decisions

@@ -76,6 +76,7 @@ class Records:
 
         `guarded` says of a transaction that was committed already which one it is. Its record has
         what it changed: a bundle takes as long as the whole world, and it is too late to decide.
+        It survives a power cut after `sync`: until then the server's log has all that it is of.
         """
         more: dict[str, Any] = {} if guarded is None else {"guarded": dict(guarded)}
         name = f"{utc_now():%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
@@ -84,7 +85,7 @@ class Records:
                 self._keep(name, outcome, statements, captures)
             else:
                 more["changes"] = _exact(_changes(captures)[:_MOST])
-        self._append({
+        self._append(guarded is None, {
             "form": FORM, "name": name, "at": utc_now().isoformat(),
             "contract": self._contract.content.contract, "contract_digest": self.contract_digest,
             "decision": outcome.decision.value, "why": outcome.why[:2000],
@@ -103,7 +104,7 @@ class Records:
         old = old[: len(kept) - 1]  # the last line stays: the next one names it
         if not any(record["form"] == FORM for record in old):
             return 0
-        self._append({
+        self._append(True, {
             "form": ERASED, "at": utc_now().isoformat(), "lines": len(old),
             "last": kept[len(old)]["previous"], "key": self._key.public.hex(),
         })  # fmt: skip
@@ -144,14 +145,20 @@ class Records:
         finally:
             fcntl.flock(self._lines, fcntl.LOCK_UN)
 
-    def _append(self, record: Mapping[str, Any]) -> None:
+    def sync(self) -> None:
+        """Every line survives a power cut."""
+        with self._locked():
+            os.fdatasync(self._lines)
+
+    def _append(self, is_durable: bool, record: Mapping[str, Any]) -> None:
         with self._locked():
             last = self._last()
             previous = hashlib.sha256(last).hexdigest() if last else _NONE
             line = {**record, "previous": previous}
             signed = {**line, "signature": self._key.sign(write(line)).hex()}
             os.write(self._lines, write(signed) + b"\n")
-            os.fdatasync(self._lines)
+            if is_durable:
+                os.fdatasync(self._lines)
 
     def last(self) -> Mapping[str, Any]:
         """The record that was written last."""
