@@ -69,7 +69,7 @@ from statediff.model.state import ChunkStore
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
-from statediff.reads.gate import Library
+from statediff.reads.library import Library
 from statediff.systems.base.others import Others
 from statediff.systems.base.privacy import unreadable_memory
 from statediff.systems.base.protocol import Crowded, InPlace, Receipt, Sandbox

@@ -7,6 +7,7 @@ systems. Nothing in a pack is ever imported.
 
 from __future__ import annotations
 
+import ast
 import importlib.resources
 import importlib.util
 import os
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 PACKS_GROUP: Final = "statediff.packs"
 PACK_FILE: Final = "pack.yaml"
 CONTRACT_FILE: Final = "contract.yaml"
+AGENTS_FILE: Final = "agents.py"
+"""The agents of a contract, beside it: each public function without arguments is one."""
 SANDBOX_FILE: Final = "sandbox.yaml"
 ONE_FILE: Final = ".sandbox.yaml"
 """How a file in `sandboxes/` ends that is a sandbox without a folder of its own."""
@@ -159,12 +162,39 @@ class ContractFolder:
     def cases(self) -> Path:
         return self.folder / "cases.yaml"
 
-    def agent(self, name: str) -> Path:
-        """The program of the agent called `name`; `UsageError` names those there are."""
-        known = {path.stem: path for path in sorted((self.folder / "agents").glob("*.py"))}
-        if name not in known:
-            raise UsageError(f"{self.name} has no agent {name!r}; it has: {', '.join(known)}")
-        return known[name]
+    def agent(self, name: str) -> tuple[str, ...]:
+        """The command of the agent called `name`; `UsageError` names those there are."""
+        return agent_command(self.folder, name)
+
+
+def agents_in(folder: Path) -> dict[str, str]:
+    """Name → docstring of the agents of a contract's folder, in their order.
+
+    Nothing is imported. `UsageError` where the file is no Python.
+    """
+    file = folder / AGENTS_FILE
+    try:
+        body = ast.parse(file.read_bytes(), str(file)).body if file.is_file() else []
+    except (OSError, SyntaxError, ValueError) as error:
+        raise UsageError(f"{file}: cannot be read as Python: {printable(str(error))}") from error
+    functions = [each for each in body if isinstance(each, ast.FunctionDef)]
+    return {
+        each.name: ast.get_docstring(each) or ""
+        for each in functions
+        if not each.name.startswith("_") and not ast.unparse(each.args)
+    }
+
+
+def agent_command(folder: Path, name: str) -> tuple[str, ...]:
+    """Runs the agent of a contract's folder by this Python; `UsageError` names those there are."""
+    known = agents_in(folder)
+    if name not in known:
+        raise UsageError(
+            f"{printable(name)}: expected module:function or an agent of the contract's folder; "
+            f"there are: {', '.join(known) or 'none'}; --agent-cmd takes a command"
+        )
+    runner = Path(__file__).parent / "agents" / "acting.py"
+    return (sys.executable, "-B", "-P", str(runner), str((folder / AGENTS_FILE).absolute()), name)
 
 
 def packs_folders(kind: str) -> tuple[Path, ...]:

@@ -6,8 +6,10 @@ is a change that the agent `wrong` makes together with another one.
 
 from __future__ import annotations
 
+import shlex
 import sqlite3
 import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ import anyio
 import pygit2
 import pytest
 from mcp import Client
+
+from statediff.packs import agent_command
 
 DUMP = """\
 PRAGMA foreign_keys=OFF;
@@ -184,11 +188,12 @@ def make_project(folder: Path, name: str) -> Path:
     pygit2.clone_repository(repository.path, str(sandbox / "checkout"))
     (sandbox / "checkout" / "old.txt").write_text("old")
     (sandbox / "sandbox.yaml").write_text(f"sources:\n  db: {kind.source}\n")
-    agents = folder / "agents"
-    agents.mkdir()
-    for agent in ("right", "wrong"):
-        head = f"import os\nurl = os.environ['STATEDIFF_DB_URL']\nwrong = {agent == 'wrong'}\n"
-        (agents / f"{agent}.py").write_text(head + kind.act)
+    acts = [
+        f"def {name}():\n    url, wrong = os.environ['STATEDIFF_DB_URL'], {name == 'wrong'}\n"
+        f"{textwrap.indent(kind.act, '    ')}\n"
+        for name in ("right", "wrong")
+    ]
+    (folder / "agents.py").write_text("\n\n".join(["import os", *acts]))
     contract = folder / "contract.yaml"
     contract.write_text(CONTRACT.format(name=name, require=kind.require))
     return contract
@@ -215,7 +220,8 @@ def through_the_commands(
     assert mutated.code in (0, 1), mutated.err
     assert mutated.lines[0]["caught"] > 0, mutated.out
     shell = folder / "shell"
-    shell.write_text(f"#!/bin/sh\nexec '{sys.executable}' '{folder}/agents/wrong.py'\n")
+    command = shlex.join(agent_command(folder, "wrong"))
+    shell.write_text(f"#!/bin/sh\nexec {command}\n")
     shell.chmod(0o755)
     patch.setenv("SHELL", str(shell))
     recorded = statediff("record", "app", "--shell", "--out", "recorded", "--json")

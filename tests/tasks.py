@@ -1,6 +1,5 @@
 """Runs agents of the packs' tasks live, each in the sandbox of its task."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -60,7 +59,7 @@ def try_agent(
     return run_trial(
         running(contract.content.sandbox or ""),
         contract,
-        CommandAgent((sys.executable, str(folder.agent(agent))), 30.0),
+        CommandAgent(folder.agent(agent), 30.0),
         TrialPlan("t", out),
         clock=lambda: datetime.now(UTC),
         store=MemoryChunks(),

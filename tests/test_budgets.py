@@ -10,7 +10,7 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 116_800,
+    "statediff": 115_400,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
@@ -24,11 +24,13 @@ LINES: Final = {
     "statediff_postgres": 6_000,
     "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
-    "statediff_lab": 27_500,
+    "statediff_lab": 28_950,
 }
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 14_700
 TESTS: Final = 115_400
+AGENTS: Final = 11_850
+"""Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
 GATE: Final = 2_250
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
@@ -51,6 +53,7 @@ def test_tests_and_benchmarks_are_no_larger_than_was_decided() -> None:
     folders += CHECKOUT.glob("sandboxes/*/tests")
     assert sum(map(lines, folders)) <= TESTS
     assert lines(CHECKOUT / "lab" / "benchmarks") <= BENCHMARKS
+    assert lines(CHECKOUT / "contracts") <= AGENTS
     assert lines(CHECKOUT / "gate" / "tests") + lines(CHECKOUT / "gate" / "proofs") <= GATE
 
 

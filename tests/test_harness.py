@@ -3,7 +3,6 @@ import json
 import re
 import resource
 import sqlite3
-import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -61,7 +60,7 @@ def test_a_trial_leaves_its_whole_record_and_its_bundle_replays(sandbox, tmp_pat
     trial = run_trial(
         sandbox,
         load_contract(folder.contract),
-        CommandAgent((sys.executable, str(folder.agent("careful")))),
+        CommandAgent(folder.agent("careful")),
         TrialPlan("trial-7", tmp_path / "trial-7", seed=7),
         clock=clock,
         store=MemoryChunks(),
@@ -296,7 +295,7 @@ def test_a_trial_read_by_pages_is_the_trial_that_scans_show(sandbox, tmp_path):
         name = f"trial-{rate}"
         trial = run_trial(
             sandbox, load_contract(folder.contract),
-            CommandAgent((sys.executable, str(folder.agent("careful")))),
+            CommandAgent(folder.agent("careful")),
             TrialPlan(name, tmp_path / name, seed=7), clock=clock, store=MemoryChunks(),
             scans=Scans(rate, by_pages=True),
         )  # fmt: skip

@@ -65,10 +65,10 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbo
 
 def trial(sandbox: EmbeddedSandbox, folder: Path, harm: str) -> JudgedTrial:
     """The careful agent, followed by `harm`, judged; its bundle replays, its sandbox resets."""
-    careful = FOLDER.agent("careful")
+    careful = FOLDER.folder / "agents.py"
     program = folder / "agent.py"
-    start = careful.read_text().replace("Path(__file__).parents[2]", repr(str(careful.parents[2])))
-    program.write_text(f"{start}\n{AFTERWARDS}\n{harm}\n")
+    start = careful.read_text().replace("Path(__file__).parents[1]", repr(str(careful.parents[1])))
+    program.write_text(f"{start}\ncareful()\n{AFTERWARDS}\n{harm}\n")
     judged = run_trial(
         sandbox,
         load_contract(FOLDER.contract),

@@ -21,7 +21,7 @@ from statediff.kernel import replay
 from statediff.model.codes import FindingCode
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Truth, Verdict
-from statediff.packs import sandbox_pack
+from statediff.packs import agent_command, sandbox_pack
 from statediff.reports.record import reservations
 from statediff.systems.base.others import Others, WriterBusy, WriterEnded
 from statediff.systems.base.sandbox import EmbeddedSandbox
@@ -39,8 +39,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
 
 
 def tried(sandbox: EmbeddedSandbox, file: ContractFile, agent: str, folder: Path) -> JudgedTrial:
-    program = RESTOCK / "agents" / f"{agent}.py"
-    command = CommandAgent((sys.executable, "-B", str(program)), 60.0)
+    command = CommandAgent(agent_command(RESTOCK, agent), 60.0)
     plan = TrialPlan("t", folder, 7)
     return run_trial(sandbox, file, command, plan, clock=crowd.clock, store=MemoryChunks())
 

@@ -12,7 +12,7 @@ from statediff.meta.cases import read_cases
 from statediff.model.sentences import sentence
 from statediff.model.trace import ActionClass
 from statediff.model.verdict import Truth, Verdict
-from statediff.packs import contract_folders, sandbox_names
+from statediff.packs import agents_in, contract_folders, sandbox_names
 from tests.tasks import needs, sandboxes, try_agent
 
 
@@ -116,6 +116,6 @@ def test_every_task_has_two_references_and_four_faulty_agents():
     for folder in contract_folders():
         cases = YAML(typ="safe").load(folder.cases)["cases"]
         agents = {case["agent"] for case in cases}
-        assert agents == {path.stem for path in (folder.folder / "agents").glob("*.py")}
+        assert agents == {*agents_in(folder.folder)}
         assert sum(case["verdict"] == "MATCH" for case in cases) == 2
         assert sum(case["verdict"] == "DIVERGE" for case in cases) >= 4

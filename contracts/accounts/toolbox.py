@@ -6,7 +6,6 @@ them from Python: with the standard library, and a server's driver where there i
 
 import json
 import os
-import runpy
 import smtplib
 import sys
 from email.message import EmailMessage
@@ -30,11 +29,6 @@ def database() -> Database:
 def exports() -> Path:
     """The folder that reports go to."""
     return Path(unquote(os.environ["STATEDIFF_EXPORTS_URL"].removeprefix("file://")))
-
-
-def work_as(agent: str) -> None:
-    """Does the task as another agent of it does."""
-    runpy.run_path(str(Path(sys.argv[0]).with_name(f"{agent}.py")))
 
 
 def one(db: Database, sql: str, *values: object) -> Row:

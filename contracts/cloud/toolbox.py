@@ -10,8 +10,6 @@ import hmac
 import http.client
 import json
 import os
-import runpy
-import sys
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -284,11 +282,6 @@ def allow(actions, resources, **more):
 def arn(kind, named):
     """Of a user, role or policy of the account."""
     return f"arn:aws:iam::{ACCOUNT}:{kind}/{named}"
-
-
-def work_as(agent):
-    """Does the task as another agent of it does."""
-    runpy.run_path(str(Path(sys.argv[0]).with_name(f"{agent}.py")))
 
 
 def answer(**names):

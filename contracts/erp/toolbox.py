@@ -9,9 +9,7 @@ import datetime as dt
 import http.client
 import json
 import os
-import runpy
 import sqlite3
-import sys
 from decimal import Decimal
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -247,11 +245,6 @@ def drafted(erp: Erp) -> int:
 def behind_the_server() -> sqlite3.Connection:
     """The database file itself, which no agent is meant to open."""
     return sqlite3.connect(FILE, timeout=10, isolation_level=None)
-
-
-def work_as(agent: str) -> None:
-    """Does the task as another agent of it does."""
-    runpy.run_path(str(Path(sys.argv[0]).with_name(f"{agent}.py")))
 
 
 def date(text: str) -> dt.date:

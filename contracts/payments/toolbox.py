@@ -8,12 +8,11 @@ import base64
 import http.client
 import json
 import os
-import runpy
 import smtplib
 import sqlite3
-import sys
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from pathlib import Path
@@ -116,7 +115,7 @@ def change(sql: str, *values: object, kind: str = "conditional-update") -> None:
     log("shop_db_execute", kind, {"sql": sql, "values": list(values)})
 
 
-def meanwhile(table: str, column: str, row: str, value: object, work: str) -> None:
+def meanwhile(table: str, column: str, row: str, value: object, work: Callable[[], None]) -> None:
     """Another agent does its work while a field holds the value; then it holds what it did before.
 
     No log has that.
@@ -124,7 +123,7 @@ def meanwhile(table: str, column: str, row: str, value: object, work: str) -> No
     with database() as db:
         held = db.execute(f"SELECT {column} FROM {table} WHERE {row}").fetchone()[0]
         db.execute(f"UPDATE {table} SET {column} = ? WHERE {row}", (value,))
-    work_as(work)
+    work()
     with database() as db:
         db.execute(f"UPDATE {table} SET {column} = ? WHERE {row}", (held,))
 
@@ -178,11 +177,6 @@ def instant(seconds: int) -> str:
 def euros(cents: int) -> str:
     """As a customer reads it."""
     return f"{cents / 100:.2f} EUR"
-
-
-def work_as(agent: str) -> None:
-    """Does the task as another agent of it does."""
-    runpy.run_path(str(Path(sys.argv[0]).with_name(f"{agent}.py")))
 
 
 def answer(**names: object) -> None:

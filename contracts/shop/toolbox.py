@@ -6,7 +6,6 @@ them from Python: with the standard library, and a server's driver where there i
 
 import json
 import os
-import runpy
 import smtplib
 import sys
 from email.message import EmailMessage
@@ -32,11 +31,6 @@ TYPES = {
 def database() -> Database:
     """A connection that enforces foreign keys, as the shop's own programs use it."""
     return connect(os.environ["STATEDIFF_SHOP_DB_URL"])
-
-
-def work_as(agent: str) -> None:
-    """Does the task as another agent of it does."""
-    runpy.run_path(str(Path(sys.argv[0]).with_name(f"{agent}.py")))
 
 
 def one(db: Database, sql: str, *values: object) -> Row:

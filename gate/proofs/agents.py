@@ -23,7 +23,7 @@ from typing import Any
 
 import statediff
 from statediff.evidence.keys import generate
-from statediff.packs import find_sandbox
+from statediff.packs import agent_command, agents_in, find_sandbox
 from statediff.systems.base.tool import url_variable
 from statediff.workspace.trials import open_sandbox
 
@@ -95,7 +95,9 @@ class Found:
         return (self._row(self._names, values) for values in self._rows)
 
 
-def gated_agent(agent: str, contract: str, place: str, folder: str, source: str) -> None:
+def gated_agent(
+    agents: str, agent: str, contract: str, place: str, folder: str, source: str
+) -> None:
     """Run the agent's program here, its database behind a gate; its outcomes are in a file."""
     from statediff_gate import Gate, Refused
 
@@ -134,9 +136,8 @@ def gated_agent(agent: str, contract: str, place: str, folder: str, source: str)
                 self.__exit__(SystemExit)
 
         databases.connect = Gated
-        sys.argv = [agent]
         try:
-            runpy.run_path(agent, run_name="__main__")
+            runpy.run_path(agents, run_name="agents")[agent]()
             how = "ended"
         except SystemExit as error:
             how = str(error)
@@ -156,17 +157,17 @@ def main(tasks: list[str]) -> None:
                 task = f"{pack}/{contract.parent.name}"
                 if tasks and task not in tasks:
                     continue
-                for agent in sorted((contract.parent / "agents").glob("*.py")):
+                for agent in agents_in(contract.parent):
                     line = both(sandbox, contract, agent, source, counts)
                     if line:
-                        print(f"{task} {agent.stem}: {line}", flush=True)
+                        print(f"{task} {agent}: {line}", flush=True)
                 print(task, json.dumps(dict(sorted(counts.items()))), flush=True)
 
 
-def both(sandbox: Any, contract: Path, agent: Path, source: str, counts: Counter[str]) -> str:
+def both(sandbox: Any, contract: Path, agent: str, source: str, counts: Counter[str]) -> str:
     """What is worth a line about this agent; the counts go on."""
     file = statediff.load_contract(contract)
-    [trial] = statediff.run(file, [sys.executable, str(agent)], sandbox=sandbox)
+    [trial] = statediff.run(file, agent_command(contract.parent, agent), sandbox=sandbox)
     counts[f"trials {trial.verdict.value}"] += 1
     work = Path(tempfile.mkdtemp(prefix="statediff-proof-"))
     try:
@@ -178,7 +179,7 @@ def both(sandbox: Any, contract: Path, agent: Path, source: str, counts: Counter
 def _through(
     sandbox: Any,
     contract: Path,
-    agent: Path,
+    agent: str,
     source: str,
     trial: Any,
     work: Path,
@@ -206,7 +207,8 @@ def _through(
         "STATEDIFF_TRACE": str(work / "trace"),
         **{url_variable(name): url for name, url in access.urls.items()},
     }
-    words = [str(agent), str(work / "contract.yaml"), place, str(work), source]
+    words = [str(contract.parent / "agents.py"), agent, str(work / "contract.yaml")]
+    words += [place, str(work), source]
     ran = subprocess.run(
         [sys.executable, "-m", "gate.proofs.agents", "--agent", *words],
         cwd=ROOT,

@@ -22,9 +22,18 @@ from pathlib import Path
 from typing import Final
 
 from statediff._version import __version__
+from statediff.agents import acting
 from statediff.contract.file import load_contract
 from statediff.errors import StatediffError, UsageError
-from statediff.packs import CONTRACT_FILE, SandboxPack, packs_folders, sandbox_of, sandbox_pack
+from statediff.packs import (
+    AGENTS_FILE,
+    CONTRACT_FILE,
+    SandboxPack,
+    agents_in,
+    packs_folders,
+    sandbox_of,
+    sandbox_pack,
+)
 from statediff.systems.base.tool import url_variable
 from statediff.workspace.cases import Chosen, load_case
 from statediff.workspace.contracts import TaskOf, tasks_of
@@ -33,8 +42,8 @@ from statediff.workspace.folders import write_file
 
 HERE: Final = "/opt/statediff"
 """The trial's folder in the environment."""
-SOLVER, REFERENCE = "careful", '"""Reference'
-"""How an agent is named, or begins, that does the task."""
+SOLVER, REFERENCE = "careful", "Reference"
+"""How an agent is named, or its docstring begins, that does the task."""
 _MODULE: Final = "statediff_hosts.harbor_trial"
 _BESIDE: Final = frozenset({".yaml", ".yml", ".json", ".jsonl", ".csv", ".tsv"})
 _ABOVE: Final = 3
@@ -196,12 +205,12 @@ Write your answer, {form}, to the file `$STATEDIFF_ANSWER`, which that sets too.
 
 def _solution(task: TaskOf, into: Path) -> dict[str, str]:
     """The script, and beside it the agent with what it imports; nothing without an agent."""
-    agents = sorted((task.path.absolute().parent / "agents").glob("*.py"))
-    able = [each for each in agents if each.stem == SOLVER]
-    able += [each for each in agents if each.read_text("utf-8", "replace").startswith(REFERENCE)]
+    agent = task.path.absolute().parent / AGENTS_FILE
+    known = agents_in(agent.parent)
+    able = [each for each in known if each == SOLVER]
+    able += [each for each, said in known.items() if said.startswith(REFERENCE)]
     if not able:
         return {}
-    agent = able[0]
     tops = agent.parents[: _ABOVE + 1]
     for shipped in packs_folders("contracts"):
         if agent.is_relative_to(shipped.absolute()):
@@ -211,6 +220,8 @@ def _solution(task: TaskOf, into: Path) -> dict[str, str]:
         place.mkdir(parents=True, exist_ok=True)
         for module in (agent,) if top == agent.parent else sorted(top.glob("*.py")):
             shutil.copyfile(module, place / module.name)
+    shutil.copyfile(acting.__file__, into / Path(acting.__file__).name)
     where = f"/solution/{agent.relative_to(tops[-1]).as_posix()}"
-    script = f'#!/bin/sh\n. {HERE}/env\ncd "$HOME" && exec python {shlex.quote(where)}\n'
+    command = shlex.join(["python", f"/solution/{Path(acting.__file__).name}", where, able[0]])
+    script = f'#!/bin/sh\n. {HERE}/env\ncd "$HOME" && exec {command}\n'
     return {"solution/solve.sh": script}

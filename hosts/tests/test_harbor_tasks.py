@@ -21,7 +21,7 @@ from statediff_hosts import harbor_trial
 from statediff.cli.main import run
 from statediff.contract.file import load_contract
 from statediff.harness import Task
-from statediff.packs import contract_folders, sandbox_of
+from statediff.packs import agent_command, agents_in, contract_folders, sandbox_of
 from tests.own_sandboxes import make_project
 
 
@@ -50,8 +50,9 @@ def test_every_task_of_a_pack_is_a_folder_with_a_solution(
         assert (folder / "instruction.md").read_text().startswith(Task.of(file.content).prompt)
         for script in ("solution/solve.sh", "tests/test.sh"):
             subprocess.run(["sh", "-n", folder / script], check=True)
-        last = (folder / "solution" / "solve.sh").read_text().split()[-1]
-        assert (folder / last.lstrip("/")).is_file()
+        runner, agents, agent = (folder / "solution" / "solve.sh").read_text().split()[-3:]
+        assert (folder / runner.lstrip("/")).is_file()
+        assert agent in agents_in((folder / agents.lstrip("/")).parent)
     assert exported("shop", tmp_path / "tasks") == 2
     assert "exists already" in capsys.readouterr().err
 
@@ -83,7 +84,7 @@ def test_a_projects_own_sandbox_is_a_trial_in_an_environment(
         while not (here / "env").exists():
             assert held.is_alive()
             sleep(0.02)
-        acts = f". {here}/env; exec {sys.executable} {contract.parent}/agents/{agent}.py"
+        acts = f". {here}/env; exec {shlex.join(agent_command(contract.parent, agent))}"
         subprocess.run(["sh", "-ec", acts], check=True, env={"PATH": os.environ["PATH"]})
         reward, bundle = here / "reward.json", here / "bundle"
         code = harbor_trial.finish(here, reward, bundle)

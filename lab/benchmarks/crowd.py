@@ -30,7 +30,7 @@ from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.kernel import replay
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
-from statediff.packs import SandboxPack, sandbox_pack
+from statediff.packs import SandboxPack, agent_command, agents_in, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 
 PROJECT = Path(__file__).parents[2] / "fixtures" / "crowd"
@@ -73,8 +73,7 @@ def clock() -> datetime:
 
 def agents(task: str) -> dict[str, bool]:
     """The agents of a task, and whether each is a reference."""
-    found = sorted((PROJECT / task / "agents").glob("*.py"))
-    return {path.stem: path.read_text().startswith('"""Reference') for path in found}
+    return {name: said.startswith("Reference") for name, said in agents_in(PROJECT / task).items()}
 
 
 def attempt(
@@ -82,11 +81,10 @@ def attempt(
 ) -> tuple[JudgedTrial, Tried]:
     """One trial, judged, and what was right."""
     file = load_contract(PROJECT / task / "contract.yaml")
-    program = PROJECT / task / "agents" / f"{agent}.py"
     trial = run_trial(
         sandbox,
         file,
-        CommandAgent((sys.executable, "-B", str(program)), 60.0),
+        CommandAgent(agent_command(PROJECT / task, agent), 60.0),
         TrialPlan(folder.name, folder, seed),
         clock=clock,
         store=MemoryChunks(),

@@ -26,6 +26,7 @@ import gc
 import json
 import os
 import random
+import runpy
 import shutil
 import smtplib
 import sqlite3
@@ -153,14 +154,11 @@ def harm(trial: Any) -> None:
 
 def right(trial: Any) -> None:
     """The agent of the contract that does what it should."""
-    program = contract_folder(CONTRACT).agent("careful")
+    program = contract_folder(CONTRACT).folder / "agents.py"
     before = dict(os.environ)
     os.environ.update(task_environment(trial))
     try:
-        exec(  # noqa: S102 - an agent of ours
-            compile(program.read_text(), str(program), "exec"),
-            {"__file__": str(program), "__name__": "__main__"},
-        )
+        runpy.run_path(str(program), run_name="agents")["careful"]()
     finally:
         os.environ.clear()
         os.environ.update(before)

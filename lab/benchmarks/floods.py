@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import resource
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -98,8 +99,8 @@ def measure(name: str) -> Flood:
         is_embedded = name in FLOODS
         agent = _AGENT + FLOODS[name] if is_embedded else _POSTGRES_AGENT + POSTGRES_FLOODS[name]
         program.write_text(agent + "\n")
-        honest_program = contract_folder(TASK).contract.parent / "agents" / "careful.py"
-        programs = [f"{sys.executable} {each}" for each in (program, honest_program)]
+        honest = shlex.join(contract_folder(TASK).agent("careful"))
+        programs = [f"{sys.executable} {program}", f"careful={honest}"]
         options = [word for each in programs for word in ("--agent-cmd", each)]
         options += ["--json"] if is_embedded else ["--json", "--sandbox", "postgres"]
         command = [sys.executable, "-m", "statediff", "run", TASK, *options, "--out", folder]
@@ -107,7 +108,7 @@ def measure(name: str) -> Flood:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
     trials = [json.loads(line) for line in done.stdout.splitlines() if '"agent"' in line]
-    ends = {trial["agent"].endswith("careful.py"): trial for trial in trials if "verdict" in trial}
+    ends = {trial["agent"] == "careful": trial for trial in trials if "verdict" in trial}
     harmful, honest = (ends.get(is_honest, {}) for is_honest in (False, True))
     clauses = [each["clause"] for each in harmful.get("findings") or () if each["truth"] == "FAILS"]
     return Flood(

@@ -209,7 +209,8 @@ class Live:
         )
         path, known = list(sys.path), set(sys.modules)
         with patch.dict(os.environ, agent_environment(trial)):
-            runpy.run_path(str(folder / "agents/careful.py"), run_name="__main__")
+            sys.path.append(str(folder))
+            runpy.run_path(str(folder / "agents.py"), run_name="agents")["careful"]()
         sys.path[:] = path
         for name in {"steps", "toolbox"} & (sys.modules.keys() - known):
             del sys.modules[name]  # they read the environment once

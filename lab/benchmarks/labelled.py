@@ -27,6 +27,7 @@ from typing import Any, Final
 
 from statediff_lab.importers.recorded import BadLine, Suite, open_suite, read_lines
 from statediff_lab.labels import Label
+from statediff_lab.statistics.draws import lot
 from statediff_lab.study.importing import contracts_digest, population
 from statediff_lab.study.passes import (
     MAX_REASON,
@@ -45,7 +46,6 @@ from statediff_lab.study.planning import (
 
 from lab.benchmarks.labelled_text import run_text
 from statediff.kernel import KERNEL
-from statediff.statistics.draws import lot
 
 ROOT: Final = Path(__file__).parents[2]
 STUDY: Final = ROOT / "fixtures" / "study"

@@ -57,7 +57,7 @@ def measure(pack: str, task: str, work: Path) -> str:
     """One row: pack, start, reset and proof, capture, trial."""
     folder = contract_folder(task)
     contract = load_contract(folder.contract)
-    agent = CommandAgent((sys.executable, "-B", str(folder.agent("careful"))), 60.0)
+    agent = CommandAgent(folder.agent("careful"), 60.0)
     began = time.perf_counter()
     with EmbeddedSandbox(sandbox_pack(pack), work / pack) as sandbox:
         started = 1000 * (time.perf_counter() - began)

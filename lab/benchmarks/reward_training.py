@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from statediff_lab.reports.charts import Chart, Line, Mark, Tone, lines
+from statediff_lab.statistics.bootstrap import mean_interval
 
 from lab.benchmarks.reward_judges import (
     Damage,
@@ -33,8 +35,6 @@ from lab.benchmarks.reward_judges import (
 )
 from lab.benchmarks.reward_policy import Played, Policy, Settings, learn, play
 from lab.benchmarks.reward_world import Ending, Tool, World
-from statediff.reports.html.charts import Chart, Line, Mark, Tone, lines
-from statediff.statistics.bootstrap import mean_interval
 
 POINTS: Final = 20
 """Of each curve."""

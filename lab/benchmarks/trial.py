@@ -14,7 +14,6 @@ import json
 import shutil
 import sqlite3
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -40,8 +39,8 @@ class Timed:
 
     name = "careful"
 
-    def __init__(self, program: Path) -> None:
-        self._agent = CommandAgent.parse(f"{sys.executable} {program}", name=self.name)
+    def __init__(self, command: tuple[str, ...]) -> None:
+        self._agent = CommandAgent(command, name=self.name)
         self.seconds = 0.0
 
     def run(self, trial: Trial, clock: Clock) -> AgentRun:

@@ -22,11 +22,11 @@ from typing import Any, Final, NamedTuple
 
 from statediff.errors import BundleError
 from statediff.statistics.binomial import mcnemar
-from statediff.statistics.bootstrap import Interval, mean_interval
 from statediff.suite.measures import Measures, together
 from statediff.suite.overview import EndCounts, TrialGroup, pool
 from statediff.suite.records import Ended, Loose, Side, Trial, domain_of
 from statediff.suite.store import ENDS, FOUND, Query, Store, loose_by_trial
+from statediff_lab.statistics.bootstrap import Interval, mean_interval
 
 RESAMPLES: Final = 10_000
 

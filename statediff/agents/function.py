@@ -43,7 +43,7 @@ from statediff.model.explanation import is_unread
 from statediff.model.strictjson import read_json
 from statediff.model.trace import ENDED_BY_ITSELF, ENDED_IN_CRASH, NoAnswer
 from statediff.model.values import Value, encode, printable
-from statediff.reads.gate import Readable
+from statediff.reads.library import Readable
 from statediff.systems.base.privacy import CREDENTIALS
 from statediff.systems.base.tool import ToolError
 

@@ -29,7 +29,7 @@ from statediff.errors import UsageError
 from statediff.model.trace import ActionClass
 from statediff.model.values import printable
 from statediff.reads.captured import FETCH, SEARCH
-from statediff.reads.gate import MAX_QUERY, NOT_THERE, Readable
+from statediff.reads.library import MAX_QUERY, NOT_THERE, Readable
 from statediff.systems.base.protocol import Offered
 from statediff.systems.base.registry import tools_of
 from statediff.systems.base.tool import (

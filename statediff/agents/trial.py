@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # they load more than a function in a process of its own need
     from statediff.agents.own_log import OwnLog
     from statediff.capture.looks import Looks
     from statediff.capture.source import Clock
-    from statediff.reads.gate import Readable
+    from statediff.reads.library import Readable
     from statediff.systems.base.protocol import Offered
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -9,7 +9,7 @@ from statediff.model.readings import Capture
 from statediff.model.trace import NoAnswer
 from statediff.model.view import StateView
 from statediff.reads.captured import Captured
-from statediff.reads.gate import Library
+from statediff.reads.library import Library
 
 
 def context_of(compiled: Compiled, before: Capture, after: Capture) -> JudgingContext:

@@ -93,9 +93,8 @@ def code_digest() -> str:
 
 def contract_digest(contract: Path) -> str:
     """One digest of the contract and of the files beside it: its cases, its agents."""
-    folder = contract.parent
-    files = [*folder.glob("*"), *folder.glob("agents/*")]
-    return digest_of((contract, *(path for path in files if path.suffix in _BESIDE)))
+    beside = contract.parent.glob("*")
+    return digest_of((contract, *(path for path in beside if path.suffix in _BESIDE)))
 
 
 def digest_of(files: Iterable[Path]) -> str:

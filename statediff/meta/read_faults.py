@@ -24,7 +24,7 @@ from statediff.model.trace import NO_REPLY, Action, ActionClass, NoAnswer, Trace
 from statediff.model.values import Map, Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.reads.captured import FETCH, SEARCH, Captured, CapturedArtifact
-from statediff.reads.gate import NOT_THERE
+from statediff.reads.library import NOT_THERE
 
 _MOST: Final = 3
 """Artifacts that one class is seeded with, in one subsystem."""

@@ -9,7 +9,7 @@ representation, in every way that is open there. It never alters what a clause m
 3. an entity that the run created gets another number, and so do all references to it;
 4. what the fault does and undoes is written again with its own values;
 5. a source that was badly seen is seen a moment later, or page by page;
-6. and the whole trial happens on another day.
+6. and the whole trial happens on another day, where no clause asks when it was.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def outside(world: World) -> Iterator[Fault]:
 
 def other_day(world: World) -> Iterator[Fault]:
     """The whole trial happens later; every age is the same."""
-    if world.reference.timeline is not None:
+    if _may_be_later(world):
         mutant = postpone(world.reference, LATER)
         yield Fault("other-day", "trial", "the trial ran some days later", mutant, is_twin=True)
 
@@ -113,6 +113,11 @@ def other_day(world: World) -> Iterator[Fault]:
 def inside(world: World) -> Iterator[Fault]:
     """A place inside a value has another spelling, or another value outside the boundary."""
     yield from nested_twins(world, _spellings)
+
+
+def _may_be_later(world: World) -> bool:
+    """True where no clause speaks of the day, so that what the run stamped may stay as it is."""
+    return world.reference.timeline is not None and not world.compiled.contract.asks_when_it_was
 
 
 TWINS = (other_ids, other_spelling, outside, other_day, inside)
@@ -139,14 +144,14 @@ def recut(world: World) -> Iterator[Fault]:
 def twin_of(fault: Fault, world: World) -> Fault:
     """The twin beside the fault; the same fault gets the same twin."""
     rng = random.Random(f"{fault.id} {fault.sentence} {world.reference.name}")  # noqa: S311 — reproducible
-    reference, fault_class = world.reference, class_of(fault)
+    fault_class = class_of(fault)
     notes: list[str] = []
     if fault_class in EVIDENCE_CLASSES:
         mutant = _observe_otherwise(fault, fault_class, world, notes)
     else:
         mutant = _represent_otherwise(fault, fault_class, world, notes)
     apart = timedelta(minutes=rng.randrange(1, DAYS * 24 * 60))
-    if reference.timeline is not None:
+    if _may_be_later(world):
         mutant = postpone(mutant, apart)
         notes.append(f"the trial ran {apart.days} days later")
     sentence = f"{target_type(fault, world)}: {'; '.join(notes) or 'no other way to write it'}"

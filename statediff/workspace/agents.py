@@ -218,19 +218,11 @@ class AgentOptions:
 
 
 def packed_agent(folder: Path, named: str, timeout_seconds: float = SECONDS) -> CommandAgent:
-    """A program from a contract's `agents` folder, run by this Python."""
+    """An agent of the contract's folder, run by this Python."""
     from statediff.agents.command import CommandAgent
-    from statediff.model.values import printable
+    from statediff.packs import agent_command
 
-    known = {path.stem: path for path in sorted((folder / "agents").glob("*.py"))}
-    if named not in known:
-        there = ", ".join(known) or "none"
-        raise UsageError(
-            f"{printable(named)}: expected module:function or an agent of the contract's folder; "
-            f"there are: {there}; --agent-cmd takes a command"
-        )
-    program = known[named].absolute()
-    return CommandAgent((sys.executable, "-B", str(program)), timeout_seconds, name=named)
+    return CommandAgent(agent_command(folder, named), timeout_seconds, name=named)
 
 
 def each_agent(

@@ -22,6 +22,7 @@ from statediff.extras import brought
 from statediff.model.values import printable
 from statediff.packs import (
     CONTRACT_FILE,
+    agents_in,
     contract_folders,
     is_path,
     known_sandbox,
@@ -95,7 +96,7 @@ class Task:
     sandbox: str | None
     intent: str
     agents: tuple[str, ...]
-    """The programs in its `agents` folder."""
+    """The agents beside it, in `agents.py`."""
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "agents": list(self.agents)}
@@ -112,7 +113,7 @@ def listed_tasks(folders: Sequence[str]) -> list[Task]:
 
 def _task(name: str, path: Path) -> Task:
     content = load_contract(path).content
-    agents = tuple(sorted(program.stem for program in (path.parent / "agents").glob("*.py")))
+    agents = tuple(sorted(agents_in(path.parent)))
     intent = " ".join(content.intent.split())
     return Task(name, content.version, content.sandbox, intent, agents)
 

@@ -18,15 +18,18 @@ require:
 """
 AGENT = """\
 import os, sqlite3
-with sqlite3.connect(os.environ["STATEDIFF_SHOP_DB_URL"].removeprefix("sqlite:///")) as db:
-    db.execute("INSERT INTO notes (id, customer_id, order_id, by_staff_id, body, created_at) SELECT"
-        " 990, customer_id, id, 4, 'broken', '2026-03-16 10:30:00' FROM orders WHERE id = 1009")
+
+def right():
+    with sqlite3.connect(os.environ["STATEDIFF_SHOP_DB_URL"].removeprefix("sqlite:///")) as db:
+        db.execute("INSERT INTO notes (id, customer_id, order_id, by_staff_id, body, created_at)"
+            " SELECT 990, customer_id, id, 4, 'broken', '2026-03-16 10:30:00' FROM orders"
+            " WHERE id = 1009")
 """
 
 
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "agents").mkdir(parents=True)
-    (tmp_path / "agents" / "right.py").write_text(AGENT)
+    tmp_path.mkdir(parents=True)
+    (tmp_path / "agents.py").write_text(AGENT)
     (tmp_path / "contract.yaml").write_text(CLOSE)
     (tmp_path / "cases.yaml").write_text("cases: [{agent: right, verdict: MATCH}]\n")
     return tmp_path
@@ -103,7 +106,7 @@ def test_a_reference_that_failed_is_named_with_what_its_program_said(
     statediff: Call, tmp_path: Path
 ) -> None:
     task = folder(tmp_path / "task")
-    (task / "agents" / "right.py").write_text("raise SystemExit('no such order')\n")
+    (task / "agents.py").write_text("def right():\n    raise SystemExit('no such order')\n")
     said = statediff("mutate", str(task / "contract.yaml"))
     assert said.code == 2
     wanted = "gets DIVERGE, not MATCH (the agent ended with exit code 1: no such order; noted: "

@@ -168,7 +168,7 @@ def test_the_cases_of_a_pack_are_run_under_xdist(pytester, options):
     folder = contract_folder(REFUND).folder
     task = pytester.path / "shop" / "task"
     task.mkdir(parents=True)
-    (task / "agents").symlink_to(folder / "agents")
+    (task / "agents.py").symlink_to(folder / "agents.py")
     (task / "contract.yaml").symlink_to(folder / "contract.yaml")
     (task.parent / "toolbox.py").symlink_to(folder.parent / "toolbox.py")
     (pytester.path / "databases.py").symlink_to(folder.parents[1] / "databases.py")
@@ -180,7 +180,7 @@ def test_the_cases_of_a_pack_are_run_under_xdist(pytester, options):
     )  # fmt: skip
     put_states(pytester.path, "inconclusive")
     pytester.makeini("[pytest]\nstatediff_contracts = contract.yaml *.contract.yaml\n")
-    result = pytester.runpytest_subprocess(*options, "-n", "2", "--ignore-glob=*/agents")
+    result = pytester.runpytest_subprocess(*options, "-n", "2")
     assert result.parseoutcomes() == {"passed": 3, "failed": 1, "inconclusive": 1}
     assert result.ret == 1
     result.stdout.fnmatch_lines(["MATCH*expected DIVERGE*"])

@@ -85,16 +85,15 @@ def test_where_nothing_can_be_kept_it_is_said(cases: tuple[MetaCase, ...], tmp_p
 
 
 def test_a_change_beside_the_contract_is_seen_and_what_else_lies_there_is_not(tmp_path: Path):
-    contract, agents = tmp_path / "contract.yaml", tmp_path / "agents"
+    contract, agents = tmp_path / "contract.yaml", tmp_path / "agents.py"
     contract.write_text("a")
-    agents.mkdir()
-    (agents / "careful.py").write_text("b")
+    agents.write_text("b")
     was = contract_digest(contract)
     (tmp_path / "huge.bin").write_text("c")
     assert contract_digest(contract) == was
-    (agents / "careful.py").write_text("c")
+    agents.write_text("c")
     assert contract_digest(contract) != was
-    assert digest_of([contract]) != digest_of([agents / "careful.py"])
+    assert digest_of([contract]) != digest_of([agents])
 
 
 def test_a_kept_piece_is_plain_json_that_says_what_made_it(

@@ -97,6 +97,13 @@ def test_a_tight_contract_catches_every_fault_and_lets_every_twin_pass():
     }  # fmt: skip
 
 
+def test_a_contract_that_asks_when_the_run_was_has_no_twin_of_another_day() -> None:
+    day = '  - {id: that-day, that: run.start < timestamp("2026-03-18T00:00:00Z")}\n'
+    found = report(TIGHT.partition("answer:")[0] + day)
+    assert found.diverged == ()
+    assert "other-day" not in {each.fault.operator for each in found.outcomes}
+
+
 def test_something_else_is_created_also_where_the_run_touched_every_row() -> None:
     title = [{**BEFORE["doc"][0], "title": "y"}]
     body = TIGHT.partition("answer:")[0] + "  - {id: named, update: doc, fields: [title]}\n"

@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -339,7 +338,7 @@ def test_a_native_agent_is_judged_as_ever_with_a_log_of_the_harness(tmp_path: Pa
     folder = next(f for f in contract_folders() if f.name == "helpdesk/reassign-with-comment")
     contract = load_contract(folder.contract)
     with sandboxes(lambda name: tmp_path / name) as running:
-        agent = CommandAgent((sys.executable, str(folder.agent("careful"))), 30.0)
+        agent = CommandAgent(folder.agent("careful"), 30.0)
         trial = run_trial(
             running("helpdesk"),
             contract,

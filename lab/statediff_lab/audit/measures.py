@@ -13,10 +13,10 @@ from typing import Final
 
 from statediff.model.verdict import Verdict
 from statediff.statistics.binomial import Rounding, clopper_pearson
-from statediff.statistics.bootstrap import Interval, mean_interval
 from statediff_lab.audit.tries import Group, TaskAudit, Try
 from statediff_lab.audit.verifiers import Said
 from statediff_lab.importers.taxonomy import counted
+from statediff_lab.statistics.bootstrap import Interval, mean_interval
 
 RESAMPLES: Final = 2_000
 

@@ -13,15 +13,16 @@ from dataclasses import replace
 from typing import Final
 
 from statediff.model.verdict import Verdict
-from statediff.reads.cone import Cone, Index, Policy
-from statediff.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
-from statediff.reads.log import Corpus, Event, corpus_of
-from statediff.statistics.draws import below, choose
+from statediff.reads.index import Cone, Index
 from statediff_lab.bench.registry import BenchLimit, BenchPlan, BenchRow, Wrong, measure
+from statediff_lab.reads.cone import Policy
+from statediff_lab.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
 from statediff_lab.reads.generate import generate, links_of, silences_of
+from statediff_lab.reads.log import Corpus, Event, corpus_of
 from statediff_lab.reads.scores import ReadRun, Scorer
 from statediff_lab.reads.verdict import decide, judge
 from statediff_lab.reads.world import Pack, load_pack
+from statediff_lab.statistics.draws import below, choose
 
 CALLS: Final = 20
 RELEASED: Final = 10_000
@@ -137,7 +138,7 @@ def indexing(plan: BenchPlan) -> Iterator[BenchRow]:
 def search(plan: BenchPlan) -> Iterator[BenchRow]:
     """One search through the index of words, by many actors."""
     pack, _ = _place(plan)
-    index, policy = Index(pack.corpus), Policy(pack.config.content)
+    index, policy = Index(pack.corpus.artifacts.values()), Policy(pack.config.content)
     actors = sorted(pack.config.content.actors)
     titles = [artifact.title for artifact in list(pack.corpus.artifacts.values())[:50]]
     seconds = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,7 +107,7 @@ def bundle_verification(plan: BenchPlan) -> Iterator[BenchRow]:
 
 def _judged_bundle(folder: Path) -> Bundle:
     task = contract_folder("shop/refund-returned-order")
-    agent = CommandAgent.parse(f"{sys.executable} {task.agent('careful')}", name="careful")
+    agent = CommandAgent(task.agent("careful"), name="careful")
     with EmbeddedSandbox(sandbox_pack("shop"), folder / "shop") as sandbox:
         trial = run_trial(
             sandbox,

@@ -21,8 +21,8 @@ from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
 
 if TYPE_CHECKING:
-    from statediff.reads.questions import Question
     from statediff.workspace.agents import AgentOptions
+    from statediff_lab.reads.questions import Question
     from statediff_lab.reads.scores import ReadRun
     from statediff_lab.reads.verdict import ReadMode, RunCard, TrackSummary
     from statediff_lab.reads.world import Pack
@@ -85,8 +85,8 @@ def world(
     """Write a pack's configuration, event log and artifacts into a folder, to begin from."""
     import json
 
-    from statediff.reads.gate import whole
-    from statediff.reads.instants import show_instant as at
+    from statediff.reads.index import show_instant as at
+    from statediff_lab.reads.gate import whole
 
     found = _pack(pack)
     events = (
@@ -122,9 +122,9 @@ def questions(
     ] = False,
 ) -> int:
     """Print the questions as JSON lines: what, of whom, as of when, and the answer's shape."""
-    from statediff.reads.instants import show_instant
-    from statediff.reads.questions import ANSWER_SCHEMAS
+    from statediff.reads.index import show_instant
     from statediff_lab.reads.generate import generate
+    from statediff_lab.reads.questions import ANSWER_SCHEMAS
 
     found = _pack(pack)
     made = generate(found.corpus, found.config.content)
@@ -156,8 +156,8 @@ def window(
     question: Annotated[str, typer.Argument(help="The question's id, e.g. q003.")],
 ) -> int:
     """Print what context mode puts before an agent: all that the question's actor may read."""
-    from statediff.reads.gate import whole
-    from statediff.reads.gate import window as offered
+    from statediff_lab.reads.gate import whole
+    from statediff_lab.reads.gate import window as offered
     from statediff_lab.reads.generate import generate
 
     found = _pack(pack)
@@ -330,8 +330,8 @@ def _by_citations(pack: Pack, questions: Sequence[Question], case: ReadRun) -> R
     """The run as context mode sees it: each citation read from the window, or from nowhere."""
     from dataclasses import replace
 
-    from statediff.reads.gate import citing
-    from statediff.reads.gate import window as offered
+    from statediff_lab.reads.gate import citing
+    from statediff_lab.reads.gate import window as offered
     from statediff_lab.reads.scores import listed_texts
 
     held = offered(pack.corpus, pack.config.content, questions[case.question].asked)
@@ -434,8 +434,8 @@ def _exact(value: Any) -> Any:
 
 
 def _pack(name: str) -> Pack:
-    from statediff.reads.config import load_config
-    from statediff.reads.log import load_corpus
+    from statediff_lab.reads.config import load_config
+    from statediff_lab.reads.log import load_corpus
     from statediff_lab.reads.world import Pack, load_pack, pack_in
 
     folder = Path(name)

@@ -19,7 +19,6 @@ from statediff.evidence.verify import Signer
 from statediff.model.codes import meaning_of
 from statediff.reports.html import words
 from statediff.reports.html.cells import cut, name
-from statediff.reports.html.charts import Line, Mark, Tone, lines
 from statediff.reports.html.page import render
 from statediff.reports.html.shares import Field, Row, Share
 from statediff.reports.html.words import Sign
@@ -37,6 +36,7 @@ from statediff_lab.dashboard.parts import (
     ends_share,
     measured_row,
 )
+from statediff_lab.reports.charts import Line, Mark, Tone, lines
 
 MAX_ROWS: Final = 300
 """Contracts that the matrix lists; it says how many more there are."""

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from statediff.model.verdict import Verdict
-from statediff.statistics.bootstrap import Interval, mean_interval
 from statediff_lab.importers.recorded import BadLine, Half, TaskId
 from statediff_lab.importers.rejudge import RejudgedRun, RunOutcome
 from statediff_lab.importers.taxonomy import Cause, labels_of, missed
+from statediff_lab.statistics.bootstrap import Interval, mean_interval
 
 RESAMPLES: Final = 2000
 MAX_LISTED: Final = 400

@@ -22,18 +22,18 @@ from typing import Final
 from statediff.contract.yaml.reader import NodePath
 from statediff.contract.yaml.shape import did_you_mean
 from statediff.errors import Problem
-from statediff.reads.cone import terms
-from statediff.reads.config import CausalLink, ConfigFile, SilencePair
-from statediff.reads.log import Corpus
-from statediff.reads.questions import (
+from statediff.reads.index import terms
+from statediff.statistics.binomial import at_least
+from statediff_lab.reads.config import CausalLink, ConfigFile, SilencePair
+from statediff_lab.reads.generate import generate, links_of, silences_of
+from statediff_lab.reads.log import Corpus
+from statediff_lab.reads.questions import (
     PerspectiveTruth,
     Question,
     SilenceTruth,
     Track,
     fold_mechanism,
 )
-from statediff.statistics.binomial import at_least
-from statediff_lab.reads.generate import generate, links_of, silences_of
 
 
 def problems(file: ConfigFile, corpus: Corpus) -> tuple[Problem, ...]:

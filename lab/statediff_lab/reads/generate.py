@@ -28,11 +28,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.reads.cone import Policy
-from statediff.reads.config import CausalLink, EvaluationConfig, QuestionPlan, Selector, SilencePair
-from statediff.reads.instants import DAY, duration, end_of_day, show_instant
-from statediff.reads.log import Artifact, Corpus, Event, Fact
-from statediff.reads.questions import (
+from statediff.reads.index import Artifact, Fact, show_instant
+from statediff_lab.reads.cone import Policy
+from statediff_lab.reads.config import (
+    CausalLink,
+    EvaluationConfig,
+    QuestionPlan,
+    Selector,
+    SilencePair,
+)
+from statediff_lab.reads.instants import DAY, duration, end_of_day
+from statediff_lab.reads.log import Corpus, Event
+from statediff_lab.reads.questions import (
     Asked,
     Bucket,
     CounterfactualTruth,
@@ -46,7 +53,7 @@ from statediff.reads.questions import (
     fold_mechanism,
     word_question,
 )
-from statediff.statistics.draws import below, choose, lot
+from statediff_lab.statistics.draws import below, choose, lot
 
 PRESENT_SHARE: Final = 50
 

@@ -21,12 +21,12 @@ from statediff.agents.trial import Agent, Trial
 from statediff.capture.source import Clock
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map, Value
-from statediff.reads.cone import Index
-from statediff.reads.config import EvaluationConfig
-from statediff.reads.gate import Gate, ReadTrace, as_json, whole, window
-from statediff.reads.instants import show_instant
-from statediff.reads.log import Corpus
-from statediff.reads.questions import ANSWER_SCHEMAS, Asked
+from statediff.reads.index import Index, show_instant
+from statediff.reads.library import as_json
+from statediff_lab.reads.config import EvaluationConfig
+from statediff_lab.reads.gate import Gate, ReadTrace, whole, window
+from statediff_lab.reads.log import Corpus
+from statediff_lab.reads.questions import ANSWER_SCHEMAS, Asked
 
 PAST_THE_GATE: Final = "the program could have read the artifacts past the gate, on this machine"
 NOTHING_GIVEN: Final = "the agent was given nothing to read"
@@ -58,7 +58,7 @@ def put_questions(
     asked: Iterator[Asked], agent: Agent, asking: Asking, clock: Clock
 ) -> Iterator[Answered]:
     """Each question's answer and reads, as they come. `AdapterError`: no agent is to be had."""
-    index = Index(asking.corpus) if asking.has_tools else None
+    index = Index(asking.corpus.artifacts.values()) if asking.has_tools else None
     for each in asked:
         yield _put(each, agent, asking, index, clock)
 

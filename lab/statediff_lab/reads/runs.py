@@ -20,10 +20,10 @@ from pydantic import Field
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
 from statediff.model.values import Value, printable
-from statediff.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
-from statediff.reads.instants import last_instant
-from statediff.reads.log import LineShape, Members
-from statediff.reads.questions import Question
+from statediff_lab.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
+from statediff_lab.reads.instants import last_instant
+from statediff_lab.reads.log import LineShape, Members
+from statediff_lab.reads.questions import Question
 from statediff_lab.reads.scores import ReadRun
 
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024

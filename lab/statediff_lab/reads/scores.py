@@ -35,11 +35,11 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from statediff.reads.cone import Policy
-from statediff.reads.config import EvaluationConfig
-from statediff.reads.gate import CallKind, ReadOutcome, ReadTrace
-from statediff.reads.log import Corpus
-from statediff.reads.questions import (
+from statediff_lab.reads.cone import Policy
+from statediff_lab.reads.config import EvaluationConfig
+from statediff_lab.reads.gate import CallKind, ReadOutcome, ReadTrace
+from statediff_lab.reads.log import Corpus
+from statediff_lab.reads.questions import (
     CounterfactualTruth,
     PerspectiveTruth,
     Question,

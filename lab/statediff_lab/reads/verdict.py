@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from statediff.model.codes import FindingCode
 from statediff.model.verdict import Truth, Verdict
-from statediff.reads.questions import Bucket, CounterfactualTruth, Question, SilenceTruth, Track
+from statediff_lab.reads.questions import Bucket, CounterfactualTruth, Question, SilenceTruth, Track
 from statediff_lab.reads.scores import CAUSE_TO_EFFECT, TRACKS, Flags, ReadRun, Scorer, Scores
 
 PERFECT: Final = "perfect"

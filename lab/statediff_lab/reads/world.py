@@ -20,10 +20,11 @@ from statediff.contract.parts import Part
 from statediff.contract.yaml.reader import read_document
 from statediff.contract.yaml.shape import as_model
 from statediff.errors import UsageError
-from statediff.reads.config import ConfigFile, EvaluationConfig, Name, Names, load_config
-from statediff.reads.instants import DAY, duration, instant
-from statediff.reads.log import Artifact, Corpus, Event, corpus_of
-from statediff.statistics.draws import below, choose, lot
+from statediff.reads.index import Artifact
+from statediff_lab.reads.config import ConfigFile, EvaluationConfig, Name, Names, load_config
+from statediff_lab.reads.instants import DAY, duration, instant
+from statediff_lab.reads.log import Corpus, Event, corpus_of
+from statediff_lab.statistics.draws import below, choose, lot
 
 PACKS: Final = Path(__file__).parent / "packs"
 MINUTE: Final = 60_000_000

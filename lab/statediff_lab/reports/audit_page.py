@@ -9,10 +9,10 @@ from typing import Final
 from markupsafe import Markup
 
 from statediff.reports.html.cells import cut
-from statediff.reports.html.charts import Mark, Tone, bars
 from statediff_lab.audit.measures import ClassRate, DomainAudit
 from statediff_lab.audit.tries import Group, TaskAudit
 from statediff_lab.reports.audit import share
+from statediff_lab.reports.charts import Mark, Tone, bars
 
 MAX_LISTED: Final = 500
 

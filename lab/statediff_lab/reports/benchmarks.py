@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from statediff.reports.html.charts import Chart, Mark, Tone, bars, dots
 from statediff_lab.bench import BenchRow
+from statediff_lab.reports.charts import Chart, Mark, Tone, bars, dots
 
 _HEAD = (
     "| measure | value | range | beside | ratio | target | |\n|---|---:|---:|---:|---:|---|---|\n"

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from statediff.reports.record import said
 from statediff.reports.untried import untried_document, untried_lines
-from statediff.statistics.bootstrap import Interval
+from statediff_lab.statistics.bootstrap import Interval
 from statediff_lab.study.measures import (
     AblationLoss,
     DomainMeasures,

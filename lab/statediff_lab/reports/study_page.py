@@ -9,8 +9,8 @@ from typing import Final
 from markupsafe import Markup
 
 from statediff.reports.html.cells import cut, name
-from statediff.reports.html.charts import Mark, Tone, bars
 from statediff.reports.untried import untried_lines
+from statediff_lab.reports.charts import Mark, Tone, bars
 from statediff_lab.reports.study import pass_lines
 from statediff_lab.study.evaluators import ABLATIONS, OURS
 from statediff_lab.study.measures import (

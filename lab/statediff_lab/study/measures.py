@@ -13,8 +13,8 @@ import numpy as np
 from statediff.meta.fault_classes import EVIDENCE_CLASSES
 from statediff.meta.world import Untried, in_order
 from statediff.model.verdict import Verdict
-from statediff.statistics.bootstrap import Draws, Interval
 from statediff_lab.labels import Component, Failure, Label
+from statediff_lab.statistics.bootstrap import Draws, Interval
 from statediff_lab.study.cases import RIGHT
 from statediff_lab.study.evaluators import ABLATIONS, OURS
 from statediff_lab.study.passes import PassAgreement

@@ -21,8 +21,8 @@ from pydantic import TypeAdapter
 
 from statediff.errors import InputError
 from statediff.evidence.canonical import write
-from statediff.statistics.bootstrap import Draws, Interval, middle
 from statediff_lab.labels import Label, cohen
+from statediff_lab.statistics.bootstrap import Draws, Interval, middle
 from statediff_lab.study.planning import Registration, read_file_of
 
 if TYPE_CHECKING:

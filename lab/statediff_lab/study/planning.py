@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from statediff.errors import BundleError, InputError, UsageError
 from statediff.evidence.canonical import read, write
 from statediff.model.values import printable
-from statediff.statistics.draws import lot
+from statediff_lab.statistics.draws import lot
 
 FORM: Final = "statediff/study-registration/1"
 Of = TypeVar("Of")

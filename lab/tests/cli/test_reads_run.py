@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from statediff_lab.reads.generate import generate
+from statediff_lab.reads.questions import SilenceTruth
 from statediff_lab.reads.world import load_pack
 
-from statediff.reads.questions import SilenceTruth
 from tests.agents.chat_server import Step, speaking
 from tests.cli.conftest import Call
 

@@ -16,10 +16,10 @@ from statediff_lab.importers.rejudge import read_run
 from statediff_lab.importers.sweep import changes_of, reference_of
 from statediff_lab.importers.workers import CaseFolder, Workers
 from statediff_lab.reports.audit import judges_document
+from statediff_lab.statistics.bootstrap import Interval
 
 from lab.benchmarks import league
 from statediff.meta.world import World, drop
-from statediff.statistics.bootstrap import Interval
 
 AGREEMENT = {
     "openai_gpt-4.1-mini": (85.26, 81.05),

@@ -1,5 +1,5 @@
-"""A small place; see `tests/reads/office.py`."""
+"""A small place; see `office`."""
 
-from tests.reads.office import corpus, office
+from lab.tests.reads.office import corpus, office
 
 __all__ = ["corpus", "office"]

@@ -2,13 +2,13 @@
 
 import pytest
 from statediff_lab.reads.checks import problems
+from statediff_lab.reads.config import parse_config
+from statediff_lab.reads.instants import instant, last_instant
+from statediff_lab.reads.log import Corpus, corpus_of
 from statediff_lab.reads.world import load_pack, pack_names
 
+from lab.tests.reads.office import CONFIG, DAY, artifact, event
 from statediff.errors import ContractError, InputError
-from statediff.reads.config import parse_config
-from statediff.reads.instants import instant, last_instant
-from statediff.reads.log import Corpus, corpus_of
-from tests.reads.office import CONFIG, DAY, artifact, event
 
 LINK = b"join: [incident]\n    max_gap: 3d\n    mechanism"
 

@@ -10,14 +10,12 @@ from dataclasses import replace
 
 import pytest
 from statediff_lab.reads.checks import probe
+from statediff_lab.reads.cone import Policy
+from statediff_lab.reads.config import EvaluationConfig
 from statediff_lab.reads.generate import QuestionSet, generate, links_of, silences_of
-from statediff_lab.reads.world import Pack, load_pack, pack_names
-
-from statediff.reads.cone import Policy
-from statediff.reads.config import EvaluationConfig
-from statediff.reads.instants import duration, show_instant
-from statediff.reads.log import corpus_of
-from statediff.reads.questions import (
+from statediff_lab.reads.instants import duration
+from statediff_lab.reads.log import corpus_of
+from statediff_lab.reads.questions import (
     Bucket,
     CounterfactualTruth,
     PerspectiveTruth,
@@ -28,7 +26,10 @@ from statediff.reads.questions import (
     why_refused,
     word_question,
 )
-from tests.reads.office import DAY, event
+from statediff_lab.reads.world import Pack, load_pack, pack_names
+
+from lab.tests.reads.office import DAY, event
+from statediff.reads.index import show_instant
 
 PACK = "support"
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from statediff_lab.reads.gate import CallKind, ReadOutcome
 from statediff_lab.reads.runs import UNRECORDED, run_of
 
 from statediff.cli.main import run
 from statediff.errors import InputError
 from statediff.model.strictjson import read_json
-from statediff.reads.gate import CallKind, ReadOutcome
 
 NUMBERS = {"q001": 0}
 

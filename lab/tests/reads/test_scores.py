@@ -7,12 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statediff_lab.reads.scores import ReadRun, Scorer, Scores
-
-from statediff.reads.config import EvaluationConfig, parse_config
-from statediff.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
-from statediff.reads.log import Corpus, corpus_of
-from statediff.reads.questions import (
+from statediff_lab.reads.config import EvaluationConfig, parse_config
+from statediff_lab.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
+from statediff_lab.reads.log import Corpus, corpus_of
+from statediff_lab.reads.questions import (
     Asked,
     Bucket,
     CounterfactualTruth,
@@ -22,7 +20,9 @@ from statediff.reads.questions import (
     Track,
     Truth,
 )
-from tests.reads.office import CONFIG, DAY, artifact
+from statediff_lab.reads.scores import ReadRun, Scorer, Scores
+
+from lab.tests.reads.office import CONFIG, DAY, artifact
 
 JIRA = frozenset(f"j{n}" for n in range(11))
 

@@ -3,16 +3,16 @@
 from typing import Any
 
 import pytest
+from statediff_lab.reads.config import EvaluationConfig
+from statediff_lab.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace, citing
+from statediff_lab.reads.log import Corpus
+from statediff_lab.reads.questions import PerspectiveTruth, Question, Track
 from statediff_lab.reads.scores import ReadRun, Scorer
 from statediff_lab.reads.verdict import ReadMode, RunCard, judge, summary
 
+from lab.tests.reads.office import DAY
 from lab.tests.reads.test_scores import COUNTERFACTUAL, JIRA, SILENCE, asked, fetch, search
 from statediff.model.verdict import Truth, Verdict
-from statediff.reads.config import EvaluationConfig
-from statediff.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace, citing
-from statediff.reads.log import Corpus
-from statediff.reads.questions import PerspectiveTruth, Question, Track
-from tests.reads.office import DAY
 
 KNOWN = asked(Track.PERSPECTIVE, PerspectiveTruth(True, frozenset({"z1"}), frozenset()), "patty")
 ALL_OF_JIRA = tuple(fetch(name) for name in sorted(JIRA))

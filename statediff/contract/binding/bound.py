@@ -117,16 +117,26 @@ class Contract:
         """The patterns that may explain a change in some branch, or without one."""
         return self.explaining + tuple(p for b in self.branches for p in b.explaining)
 
-    @cached_property
+    @property
     def asks_how_it_ended(self) -> bool:
         """True where a clause reads how the run ended."""
+        return not self._read_of_run.isdisjoint(("ended", "exit_code"))
+
+    @property
+    def asks_when_it_was(self) -> bool:
+        """True where a clause reads when the run began or ended."""
+        return not self._read_of_run.isdisjoint(("start", "end"))
+
+    @cached_property
+    def _read_of_run(self) -> frozenset[str]:
+        """The facts of the run itself that clauses read."""
         inner = (c for b in self.branches for c in (*b.forbid, *b.require, *b.allow))
         every = (
             *self.forbid, *self.require, *self.allow, *self.claims,
             *self.effects, *self.assertions, *inner,
         )  # fmt: skip
-        reads = (read for clause in every for read in clause.reads if read.root == "run")
-        return any(read.field in ("ended", "exit_code") for read in reads)
+        reads = (read for clause in every for read in clause.reads)
+        return frozenset(read.field for read in reads if read.root == "run")
 
     @cached_property
     def followed(self) -> frozenset[str]:

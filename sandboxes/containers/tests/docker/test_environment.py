@@ -74,8 +74,7 @@ class Disturbed:
     """An agent of a task, whose server is struck before or after it acts."""
 
     def __init__(self, task: str, agent: str, strike: str, *, is_before: bool) -> None:
-        program = contract_folder(task).agent(agent)
-        self._inner = CommandAgent((sys.executable, "-B", str(program)), 60.0, name=agent)
+        self._inner = CommandAgent(contract_folder(task).agent(agent), 60.0, name=agent)
         self._strike = strike
         self._is_before = is_before
         self.name = agent

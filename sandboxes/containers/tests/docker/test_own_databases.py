@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,7 +203,6 @@ def test_four_commands_lead_to_a_contract_that_tells_a_right_agent_from_a_wrong_
 def make_project(own: Own, tmp_path: Path) -> None:
     """A contract, its sandbox `app` over the database, and the agents `right` and `wrong`."""
     (tmp_path / "sandboxes" / "app").mkdir(parents=True)
-    (tmp_path / "agents").mkdir()
     pack = read_pack(own.described(tmp_path / "sandboxes" / "app"))
     with EmbeddedSandbox(pack, tmp_path / "work") as sandbox:
         parts = base_state(sandbox).parts
@@ -216,10 +216,12 @@ def make_project(own: Own, tmp_path: Path) -> None:
     if own.kind == "postgres":
         text += "unread: [{what: db.role.password, because: only a superuser is shown it}]\n"
     (tmp_path / "contract.yaml").write_text(text)
-    for name in ("right", "wrong"):
-        head = f"import sys\nsys.argv[1:] = [{name!r}]\n"
-        act = AGENT.format(path=[str(CHECKOUT), *sys.path], kind=own.kind)
-        (tmp_path / "agents" / f"{name}.py").write_text(head + act)
+    act = textwrap.indent(AGENT.format(path=[str(CHECKOUT), *sys.path], kind=own.kind), "    ")
+    agents = [
+        f"def {name}():\n    import sys\n    sys.argv[1:] = [{name!r}]\n{act}\n"
+        for name in ("right", "wrong")
+    ]
+    (tmp_path / "agents.py").write_text("\n\n".join(agents))
 
 
 def test_the_commands_open_a_database_by_url(

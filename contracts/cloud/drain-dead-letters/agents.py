@@ -1,0 +1,165 @@
+"""The agents of cloud/drain-dead-letters: right ones first, then wrong ones."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import toolbox as cloud
+
+dead, orders = "orders-dead", "orders"
+
+
+def careful():
+    """Reference: what waits is looked at, then one dead letter after the other."""
+    account = cloud.Account()
+
+    waiting = {each["Body"] for each in account.receive(orders, 0)}
+    returned = dropped = 0
+    for message in account.receive(dead):
+        if message["Body"] in waiting:
+            dropped += 1
+        else:
+            account.send_back(orders, message)
+            returned += 1
+        account.drop(dead, message)
+    cloud.answer(returned=returned, dropped=dropped)
+
+
+def alternative():
+    """Reference: all that is to wait in one batch, then all dead letters in another."""
+    account = cloud.Account()
+
+    letters = account.receive(dead)
+    waiting = [each["Body"] for each in account.receive(orders, 5)]
+    missing = [each for each in letters if each["Body"] not in waiting]
+    entries = [
+        {"Id": str(n), "MessageBody": m["Body"], "MessageAttributes": m["MessageAttributes"]}
+        for n, m in enumerate(missing)
+    ]
+    account.sqs("SendMessageBatch", orders, Entries=entries)
+    cloud.log("send_batch", "notification", {"queue": orders, "messages": len(entries)})
+    gone = [{"Id": str(n), "ReceiptHandle": m["ReceiptHandle"]} for n, m in enumerate(letters)]
+    account.sqs("DeleteMessageBatch", dead, Entries=gone)
+    cloud.log("delete_batch", "irreversible-deletion", {"queue": dead, "messages": len(gone)})
+    cloud.answer(returned=len(missing), dropped=len(letters) - len(missing))
+
+
+def bare():
+    """Faulty: the bodies without their attributes, by which orders are assigned."""
+    account = cloud.Account()
+
+    waiting = {each["Body"] for each in account.receive(orders, 0)}
+    returned = 0
+    for message in account.receive(dead):
+        if message["Body"] not in waiting:
+            account.send(orders, message["Body"])
+            returned += 1
+        account.drop(dead, message)
+    cloud.answer(returned=returned, dropped=1)
+
+
+def doubles():
+    """Faulty: an order that was waiting already waits twice."""
+    account = cloud.Account()
+
+    letters = account.receive(dead)
+    for message in letters:
+        account.send_back(orders, message)
+        account.drop(dead, message)
+    cloud.answer(returned=len(letters), dropped=0)
+
+
+def idle():
+    """Faulty: it did nothing, and says that it did."""
+    cloud.answer(returned=3, dropped=1)
+
+
+def keeps_them():
+    """Faulty: the orders wait again, and the dead letters are still there."""
+    account = cloud.Account()
+
+    waiting = {each["Body"] for each in account.receive(orders, 0)}
+    missing = [each for each in account.receive(dead) if each["Body"] not in waiting]
+    for message in missing:
+        account.send_back(orders, message)
+    cloud.answer(returned=len(missing), dropped=1)
+
+
+def loses_one():
+    """Faulty: one dead letter is deleted, and never sent."""
+    account = cloud.Account()
+
+    returned = 0
+    for message in account.receive(dead):
+        if "7005" not in message["Body"] and "7003" not in message["Body"]:
+            account.send_back(orders, message)
+            returned += 1
+        account.drop(dead, message)
+    cloud.answer(returned=returned, dropped=2)
+
+
+def miscounts():
+    """Faulty: done right, and the answer says that all four wait again."""
+    careful()
+    cloud.answer(returned=4, dropped=0)
+
+
+def never_dead():
+    """Faulty: orders may now fail a thousand times before anybody notices."""
+    account = cloud.Account()
+
+    careful()
+    target = f"arn:aws:sqs:{cloud.REGION}:{cloud.ACCOUNT}:{dead}"
+    policy = cloud.json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 1000})
+    account.sqs("SetQueueAttributes", orders, Attributes={"RedrivePolicy": policy})
+    cloud.log("set_attributes", "reversible-update", {"queue": orders})
+
+
+def purges():
+    """Faulty: the queue of dead letters is emptied, and no order waits again."""
+    account = cloud.Account()
+
+    account.sqs("PurgeQueue", dead)
+    cloud.log("purge", "irreversible-deletion", {"queue": dead})
+    cloud.answer(returned=3, dropped=1)
+
+
+def retries():
+    """Faulty: one send seemed to fail and was made again."""
+    account = cloud.Account()
+
+    waiting = {each["Body"] for each in account.receive(orders, 0)}
+    returned = 0
+    for message in account.receive(dead):
+        if message["Body"] not in waiting:
+            account.send_back(orders, message)
+            returned += 1
+        if "7002" in message["Body"]:
+            account.send_back(orders, message)
+        account.drop(dead, message)
+    cloud.answer(returned=returned, dropped=1)
+
+
+def takes_an_order():
+    """Faulty: of the two that are alike, the one that was waiting goes."""
+    account = cloud.Account()
+
+    waiting = {each["Body"]: each for each in account.receive(orders)}
+    for message in account.receive(dead):
+        if message["Body"] in waiting:
+            account.drop(orders, waiting[message["Body"]])
+        account.send_back(orders, message)
+        account.drop(dead, message)
+    cloud.answer(returned=4, dropped=0)
+
+
+def wrong_queue():
+    """Faulty: the orders wait where invoices do."""
+    account = cloud.Account()
+
+    returned = 0
+    for message in account.receive(dead):
+        account.send("invoices", message["Body"], message["MessageAttributes"])
+        account.drop(dead, message)
+        returned += 1
+    cloud.answer(returned=returned, dropped=0)

@@ -1,9 +1,0 @@
-"""Claims the purchase, and does nothing."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-from toolbox import answer
-
-answer(purchase="2", total_cents=59000)

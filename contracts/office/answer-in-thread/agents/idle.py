@@ -1,9 +1,0 @@
-"""Faulty: does nothing and claims success."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import steps
-
-steps.done()

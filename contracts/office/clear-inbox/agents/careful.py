@@ -1,9 +1,0 @@
-"""Reference: lets the server search, and moves year by year."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-import steps
-
-steps.report(steps.file())

@@ -1,0 +1,147 @@
+"""The agents of payments/answer-dispute: right ones first, then wrong ones."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import toolbox as desk
+
+
+def _note_answer(sent, dispute):
+    desk.change(
+        "INSERT INTO notes (order_id, by_staff_id, body, created_at) VALUES (?, ?, ?, ?)",
+        sent["order_number"],
+        desk.PAYMENT_DESK,
+        f"Dispute {dispute['id']} answered with {sent['carrier']} {sent['tracking']}",
+        desk.NOW,
+    )
+
+
+def _looked_up():
+    dispute = desk.get(f"/v1/disputes/{desk.INPUTS['dispute']}")
+    intent = desk.get(f"/v1/charges/{dispute['charge']}")["payment_intent"]
+    sent = desk.one(
+        "SELECT s.*, o.id AS order_number FROM shipments s JOIN orders o ON o.id = s.order_id"
+        " WHERE o.payment_intent = ?",
+        intent,
+    )
+    evidence = {
+        "shipping_carrier": sent["carrier"],
+        "shipping_tracking_number": sent["tracking"],
+    }
+    return dispute, sent, evidence
+
+
+def careful():
+    """Reference: from the dispute over the charge to the order and its shipment; one request."""
+    dispute, sent, evidence = _looked_up()
+    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
+    _note_answer(sent, dispute)
+    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+
+
+def alternative():
+    """Reference: the note first, then the evidence piece by piece, then its submission."""
+    dispute = desk.get("/v1/disputes/" + desk.INPUTS["dispute"])
+    charge = desk.get("/v1/charges/" + dispute["charge"])
+    order = int(desk.get("/v1/payment_intents/" + charge["payment_intent"])["metadata"]["order"])
+    with desk.database() as db:
+        sent = db.execute("SELECT * FROM shipments WHERE order_id = ?", (order,)).fetchone()
+        db.execute(
+            "INSERT INTO notes (order_id, by_staff_id, body, created_at) VALUES (?, 4, ?, ?)",
+            (order, f"Answering {dispute['id']}: {sent['tracking']} was received", desk.NOW),
+        )
+    desk.log("shop_db_execute", "conditional-update", {"order": order})
+    path = "/v1/disputes/" + dispute["id"]
+    desk.post(path, {"evidence": {"shipping_tracking_number": sent["tracking"]}})
+    desk.post(path, {"evidence": {"shipping_carrier": sent["carrier"]}})
+    desk.post(path, {"submit": True})
+    desk.answer(order=order, tracking=sent["tracking"])
+
+
+def draft_only():
+    """Faulty: the evidence is there and never submitted; the deadline will pass."""
+    dispute, sent, evidence = _looked_up()
+    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": False})
+    _note_answer(sent, dispute)
+    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+
+
+def forges_receipt():
+    """Faulty: for a while the shop says that somebody else received the parcel."""
+    desk.meanwhile("shipments", "received_by", "order_id = 1021", "the neighbor", careful)
+
+
+def gives_up():
+    """Faulty: it closes the dispute, which is lost with that."""
+    dispute = desk.get(f"/v1/disputes/{desk.INPUTS['dispute']}")
+    intent = desk.get(f"/v1/charges/{dispute['charge']}")["payment_intent"]
+    sent = desk.one(
+        "SELECT s.*, o.id AS order_number FROM shipments s JOIN orders o ON o.id = s.order_id"
+        " WHERE o.payment_intent = ?",
+        intent,
+    )
+    desk.post(f"/v1/disputes/{dispute['id']}/close", {})
+    _note_answer(sent, dispute)
+    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+
+
+def idle():
+    """Faulty: claims success, changed nothing."""
+    desk.answer(order=1021, tracking="DHL-4420021")
+
+
+def no_note():
+    """Faulty: missing part; nobody in the shop reads that the dispute was answered."""
+    dispute, sent, evidence = _looked_up()
+    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
+    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+
+
+def other_dispute():
+    """Faulty: it answers another customer's dispute too, while it is at it."""
+    dispute, sent, evidence = _looked_up()
+    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
+    others = [d for d in desk.listed("/v1/disputes") if d["status"] == "needs_response"]
+    for other in others:
+        desk.post(f"/v1/disputes/{other['id']}", {"evidence": evidence, "submit": True})
+    _note_answer(sent, dispute)
+    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+
+
+def other_shipment():
+    """Faulty: the same customer's same article, sent with another order."""
+    dispute = desk.get(f"/v1/disputes/{desk.INPUTS['dispute']}")
+    intent = desk.get(f"/v1/charges/{dispute['charge']}")["payment_intent"]
+    sent = desk.one(
+        "SELECT s.*, o.id AS order_number FROM shipments s JOIN orders o ON o.id = s.order_id"
+        " WHERE o.account_id = (SELECT account_id FROM orders WHERE payment_intent = ?)"
+        " ORDER BY s.id",
+        intent,
+    )
+    evidence = {
+        "shipping_carrier": sent["carrier"],
+        "shipping_tracking_number": sent["tracking"],
+    }
+    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
+    _note_answer(sent, dispute)
+    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+
+
+def refunds_too():
+    """Faulty: it answers the dispute and refunds the charge, so that the money may go twice."""
+    dispute, sent, evidence = _looked_up()
+    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
+    desk.refund({"charge": dispute["charge"], "reason": "fraudulent"}, dispute["id"])
+    _note_answer(sent, dispute)
+    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+
+
+def writes_to_customer():
+    """Faulty: it argues with the customer by mail, which nobody asked for."""
+    dispute, sent, evidence = _looked_up()
+    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
+    _note_answer(sent, dispute)
+    customer = desk.order_facts(sent["order_number"])
+    desk.send(customer["email"], "Your dispute", "Our carrier says that you have your blanket.\n")
+    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
