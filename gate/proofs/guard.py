@@ -23,8 +23,6 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +33,7 @@ from statediff_gate.records import LINES, read_decisions
 from gate.tests.servers import agent_of, programs, server
 from statediff.evidence.keys import generate
 
+PROGRAMS = programs() or Path()
 CONTRACT = """
 contract: gate/guarded
 version: 1.0.0
@@ -53,12 +52,7 @@ HARMS: tuple[tuple[str, ...], ...] = (
     ("INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, {n}, 5)",),
     ("DELETE FROM spare WHERE id = {n}",),
     (SOME, "UPDATE pgbench_tellers SET tbalance = tbalance - 1 WHERE tid = 1", SOME),
-    (
-        "SAVEPOINT a",
-        "DELETE FROM spare",
-        "ROLLBACK TO a",
-        "UPDATE spare SET what = 'x{n}'",
-    ),
+    ("SAVEPOINT a", "DELETE FROM spare", "ROLLBACK TO a", "UPDATE spare SET what = '{n}'"),
     ("SET LOCAL application_name = 'pgbench'", "DELETE FROM spare WHERE id = {n} + 1000"),
     ("SELECT spend({n})",),
     ("INSERT INTO part VALUES ({n} + 5000000, 'x')", "UPDATE part SET what = 'y'"),
@@ -80,26 +74,13 @@ def guard(url: str, *words: str) -> list[str]:
     ]  # fmt: skip
 
 
-@contextmanager
-def load(
-    url: str, role: str, rate: float, seconds: int, *words: str
-) -> Iterator[subprocess.Popen[str]]:
+def load(url: str, role: str, rate: float, seconds: int, *words: str) -> subprocess.Popen[str]:
     """`pgbench` as a role, until its time is over."""
-    found = programs()
-    assert found is not None
-    parts = re.fullmatch(r"postgresql://\w+@([\w.]+):(\d+)/(\w+)", url)
-    assert parts is not None
     command = [
-        str(found / "pgbench"), "-n", "-h", parts[1], "-p", parts[2], "-U", role, "-R", str(rate),
-        "-T", str(seconds), "-c", "2", *words, parts[3],
+        str(PROGRAMS / "pgbench"), "-n", "-R", str(rate), "-T", str(seconds), "-c", "2", *words,
+        url.replace("owner@", f"{role}@"),
     ]  # fmt: skip
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as made:
-        try:
-            yield made
-        finally:
-            made.terminate()
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
 def plant(agent: psycopg.Connection[Any], number: int) -> int:
@@ -111,139 +92,100 @@ def plant(agent: psycopg.Connection[Any], number: int) -> int:
     return int(row[0])
 
 
-class Reader(threading.Thread):
-    """Sees each line of the log when it is there, and how old its transaction is."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(daemon=True)
-        self._path, self.is_over = path, threading.Event()
-        self.lags: list[tuple[float, float]] = []
-
-    def run(self) -> None:
-        at = 0
-        while not self.is_over.wait(0.004):
-            if not self._path.exists():
-                continue
-            with self._path.open("rb") as file:
-                file.seek(at)
-                new, now = file.read(), time.time()
-            new = new[: new.rfind(b"\n") + 1]
-            at += len(new)
-            for line in new.splitlines():
-                said = json.loads(line)["guarded"].get("committed_at")
-                if said is not None:
-                    committed = datetime.fromisoformat(said).timestamp()
-                    self.lags.append((committed, now - committed))
+def read_on(path: Path, is_over: threading.Event, lags: list[tuple[float, float]]) -> None:
+    """Note of each line of the log when it is there how old its transaction is."""
+    at = path.stat().st_size
+    while not is_over.wait(0.004):
+        with path.open("rb") as file:
+            file.seek(at)
+            new, now = file.read(), time.time()
+        new = new[: new.rfind(b"\n") + 1]
+        at += len(new)
+        for line in new.splitlines():
+            said = json.loads(line)["guarded"]["committed_at"]
+            committed = datetime.fromisoformat(said).timestamp()
+            lags.append((committed, now - committed))
 
 
 def watched(
     url: str, home: Path, options: argparse.Namespace, draw: random.Random
-) -> tuple[set[int], list[tuple[float, float]], int, int]:
-    """The harms, when guards were killed, and how many right ones and others' there were."""
-    planted, down = set[int](), list[tuple[float, float]]()
-    moments = sorted(
-        [(draw.uniform(0.02, 0.98) * options.seconds, "harm") for _ in range(options.harms)]
-        + [
-            ((n + draw.uniform(0.3, 0.8)) * options.seconds / options.kills, "kill")
-            for n in range(options.kills)
-        ]
-    )
+) -> tuple[set[int], list[float], int, int]:
+    """The harms, when guards were started, and how many right ones and others' there were."""
+    planted, seconds, part = set[int](), options.seconds, options.seconds / options.kills
+    moments = [(draw.uniform(0.02, 0.98) * seconds, "harm") for _ in range(options.harms)]
+    moments += [((n + draw.uniform(0.3, 0.8)) * part, "kill") for n in range(options.kills)]
     (home / "right.sql").write_text(RIGHT)
     at_work = subprocess.Popen(guard(url), cwd=home, stdout=subprocess.DEVNULL)
-    begun, number = time.time(), 0
+    starts = [time.time()]
     script = ("-f", str(home / "right.sql"), "-s", str(options.scale))
-    with (
-        load(url, "owner", options.rate * 0.95, options.seconds, "-b", "tpcb-like") as others,
-        load(url, "agent", options.rate * 0.05, options.seconds, *script) as right,
-        psycopg.connect(url.replace("owner@", "agent@"), autocommit=True) as agent,
-    ):
-        for moment, what in moments:
-            time.sleep(max(0.0, begun + moment - time.time()))
+    others = load(url, "owner", options.rate * 0.95, seconds, "-b", "tpcb-like")
+    right = load(url, "agent", options.rate * 0.05, seconds, *script)
+    with psycopg.connect(url.replace("owner@", "agent@"), autocommit=True) as agent:
+        for moment, what in sorted(moments):
+            time.sleep(max(0.0, starts[0] + moment - time.time()))
             if what == "harm":
-                planted.add(plant(agent, number))
-                number += 1
+                planted.add(plant(agent, len(planted)))
                 continue
-            at_work.send_signal(signal.SIGKILL)
+            at_work.kill()
             at_work.wait()
-            down.append((time.time(), 0.0))
+            starts.append(time.time())
             at_work = subprocess.Popen(guard(url), cwd=home, stdout=subprocess.DEVNULL)
-        counts = [_processed(each) for each in (right, others)]
+    counts = []
+    for each in (right, others):
+        said = each.communicate()[0]
+        found = re.search(r"actually processed: (\d+)", said)
+        assert found is not None, said
+        counts.append(int(found[1]))
     at_work.send_signal(signal.SIGINT)
-    assert at_work.wait(120) == 0
+    assert at_work.wait(600) == 0
     subprocess.run(guard(url, "--once"), cwd=home, stdout=subprocess.DEVNULL, check=False)
-    return planted, down, counts[0], counts[1]
+    return planted, starts, counts[0], counts[1]
 
 
-def _processed(load_: subprocess.Popen[str]) -> int:
-    said = load_.communicate()[0]
-    found = re.search(r"actually processed: (\d+)", said)
-    assert found is not None, said
-    return int(found[1])
-
-
-def log_bytes(url: str, agent: str, times: int = 100) -> float:
+def log_bytes(url: str, agent: str, times: int = 100) -> int:
     """Bytes of the server's log for one right transaction, in a quiet moment."""
-    with (
-        psycopg.connect(url, autocommit=True) as admin,
-        psycopg.connect(agent, autocommit=True) as made,
-    ):
-
-        def at() -> int:
+    at: list[int] = []
+    with psycopg.connect(url) as admin, psycopg.connect(agent, autocommit=True) as made:
+        for count in (1, times):
+            for n in range(count):
+                made.execute(f"UPDATE pgbench_accounts SET filler = 'w{n}' WHERE aid = 1".encode())
             row: Any = admin.execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchone()
-            return int(row[0])
-
-        made.execute(SOME.format(n=1).encode())
-        before = at()
-        for n in range(times):
-            made.execute(f"UPDATE pgbench_accounts SET filler = 'w{n}' WHERE aid = 1".encode())
-        return (at() - before) / times
+            at.append(int(row[0]))
+    return (at[1] - at[0]) // times
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for name, value in (
-        ("seconds", 600),
-        ("harms", 200),
-        ("kills", 6),
-        ("rate", 100),
-        ("scale", 3),
-        ("seed", 7),
-    ):
+    defaults = {"seconds": 600, "harms": 200, "kills": 6, "rate": 100, "scale": 3, "seed": 7}
+    for name, value in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
-    found = programs()
-    assert found is not None
     with tempfile.TemporaryDirectory(prefix="statediff-proof-") as folder, server() as url:
-        home = Path(folder)
+        home, lines, over = Path(folder), Path(folder) / "records" / LINES, threading.Event()
         generate(home / "key")
         (home / "contract.yaml").write_text(CONTRACT)
-        subprocess.run(
-            [str(found / "pgbench"), "-i", "-q", "-s", str(options.scale), url], check=True,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        fill = [str(PROGRAMS / "pgbench"), "-i", "-q", "-s", str(options.scale), url]
+        subprocess.run(fill, check=True, stderr=subprocess.DEVNULL)
         with psycopg.connect(url, autocommit=True) as admin:
             for each in MADE:
                 admin.execute(each)
-        agent = agent_of(url)
-        plain = log_bytes(url, agent)
+        plain = log_bytes(url, agent_of(url))
         subprocess.run(guard(url, "--begin"), cwd=home, check=True)
-        marked = log_bytes(url, agent)
+        marked = log_bytes(url, agent_of(url))
         subprocess.run(guard(url, "--once"), cwd=home, check=True)
-        before = len(list(read_decisions(home / "records")))
-        reader = Reader(home / "records" / LINES)
+        before, lags = len(list(read_decisions(lines.parent))), list[tuple[float, float]]()
+        reader = threading.Thread(target=read_on, args=(lines, over, lags))
         reader.start()
-        planted, down, right, others = watched(url, home, options, random.Random(options.seed))
-        reader.is_over.set()
+        planted, starts, right, others = watched(url, home, options, random.Random(options.seed))
+        over.set()
         reader.join()
-        report(home, before, planted, right, others)
-        print(f"lag: {lags(reader.lags, down)}")
-        size = (home / "records" / LINES).stat().st_size / (before + right + len(planted))
-        sizes = f"log {plain:.0f}, with its mark {marked:.0f}; record {size:.0f}"
-        print(f"bytes for a transaction: {sizes}")
+        report([*read_decisions(lines.parent)][before:], planted, right, others)
+        size = lines.stat().st_size // (before + right + len(planted))
+        print(f"bytes for a transaction: log {plain}, with its mark {marked}; record {size}")
+        print_lags(lags, starts)
 
 
-def report(home: Path, before: int, planted: set[int], right: int, others: int) -> None:
-    records = list(read_decisions(home / "records"))[before:]
+def report(records: list[Any], planted: set[int], right: int, others: int) -> None:
     seen = Counter(int(each["guarded"]["transaction"]) for each in records)
     refused = {int(r["guarded"]["transaction"]) for r in records if r["decision"] != "allow"}
     more = max(0, len(seen) - right - len(planted))
@@ -257,21 +199,14 @@ def report(home: Path, before: int, planted: set[int], right: int, others: int) 
     print(counts, flush=True)
 
 
-def lags(found: list[tuple[float, float]], down: list[tuple[float, float]]) -> str:
-    """Percentiles in seconds of all, and of those that were committed while a guard was at work."""
-    is_down = [
-        (killed, min((c + lag for c, lag in found if c + lag > killed), default=killed))
-        for killed, _ in down
-    ]
-    live = [lag for c, lag in found if not any(start <= c <= end for start, end in is_down)]
-    parts = []
-    for name, listed in (
-        ("while a guard was at work", live),
-        ("with the times it was dead", [lag for _, lag in found]),
-    ):
+def print_lags(found: list[tuple[float, float]], starts: list[float]) -> None:
+    """The lag of all, and of those that were committed once the guard at work had caught up."""
+    ends = [min((c for c, lag in found if c > at and lag < 1), default=at) for at in starts]
+    late = list(zip(starts, ends, strict=True))
+    live = [lag for c, lag in found if not any(start <= c <= end for start, end in late)]
+    for name, listed in (("all", [lag for _, lag in found]), ("once it had caught up", live)):
         cut, most = statistics.quantiles(listed, n=100), max(listed)
-        parts.append(f"{name} p50 {cut[49]:.3f} s, p95 {cut[94]:.3f} s, max {most:.3f} s")
-    return "; ".join(parts)
+        print(f"lag, {name}: p50 {cut[49]:.3f} s, p95 {cut[94]:.3f} s, max {most:.3f} s")
 
 
 if __name__ == "__main__":

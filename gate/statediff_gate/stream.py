@@ -51,7 +51,7 @@ class Stream:
             raise
 
     def lines(self, seconds: float) -> Iterator[str | None]:
-        """Every line; None where there was none for so long."""
+        """Every line; None where there is none now, at least that often."""
         while True:
             size, taken = self._line.get_copy_data(1)
             if size < 0:
@@ -71,6 +71,7 @@ class Stream:
                     self.position = max(self.position, start)
                 if message[17]:
                     self.confirm()
+                yield None  # other databases may keep the server talking for good
                 continue
             text = message[25:].decode(errors="surrogateescape")
             if text.startswith(("BEGIN ", "COMMIT ")):
