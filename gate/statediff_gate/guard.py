@@ -20,15 +20,12 @@ what is done is done, and the next is not blamed for it.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, Final
 
 import psycopg
@@ -37,7 +34,7 @@ from statediff_postgres.source import PostgresSource
 
 from statediff.capture.source import SourceUnavailable
 from statediff.contract.file import ContractFile
-from statediff.errors import InputError, StorageError, UsageError
+from statediff.errors import InputError, UsageError
 from statediff.model.readings import Capture
 from statediff.model.state import State
 from statediff.model.verdict import Decision
@@ -111,12 +108,7 @@ class Guard:
         refine = refinements(None, known_sandbox(contract))(watch.source)
         self._source = PostgresSource(watch.source, watch.url, refine)
         self._kept = Checkpoint(records.folder, watch.slot)
-        self._hold = _Lock(records.folder, watch.slot)
-        try:
-            self._connect()
-        except BaseException:
-            self._hold.close()
-            raise
+        self._connect()
 
     def _connect(self) -> None:
         try:
@@ -132,7 +124,6 @@ class Guard:
     def close(self) -> None:
         """The database is left; its slot keeps the log for the next start."""
         self._own.close()
-        self._hold.close()
 
     @property
     def position(self) -> str:
@@ -259,9 +250,7 @@ class Guard:
                 f"{head.source!r}: name another one with --slot"
             )
         if found[4] is not None:
-            raise InputError(
-                f"the slot {slot} is in use: process {found[4]} of the server reads it"
-            )
+            raise InputError(f"another guard follows the slot {slot}: process {found[4]}")
         if found[3] == "lost" or lsn_of(found[2]) > lsn_of(head.position):
             raise UsageError(
                 f"the server does not have its log from {head.position} on any more, and nobody "
@@ -477,26 +466,6 @@ class Guard:
             )
             self._note(why, {})
         self._read_anew("the tables were changed meanwhile", self._done)
-
-
-class _Lock:
-    """One guard at a time follows a slot into a folder."""
-
-    def __init__(self, folder: Path, slot: str) -> None:
-        place = folder / "guard"
-        try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._descriptor = os.open(place / f"{slot}.lock", os.O_RDWR | os.O_CREAT, 0o600)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._descriptor)
-            raise UsageError(f"{folder}: another guard of the slot {slot} is at work") from error
-        except OSError as error:
-            raise StorageError(f"{folder}: cannot be written: {error.strerror}") from error
-
-    def close(self) -> None:
-        """Another one may."""
-        os.close(self._descriptor)
 
 
 def _instant(found: Logged) -> datetime:

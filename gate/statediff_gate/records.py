@@ -99,16 +99,16 @@ class Records:
 
     def erase(self, before: datetime) -> int:
         """How many records there were of before: they are gone, and a signed line says so."""
-        kept = list(read_decisions(self.folder, erasures=True))
-        old = list(itertools.takewhile(lambda r: datetime.fromisoformat(r["at"]) < before, kept))
-        old = old[: len(kept) - 1]  # the last line stays: the next one names it
-        if not any(record["form"] == FORM for record in old):
-            return 0
-        self._append(True, {
-            "form": ERASED, "at": utc_now().isoformat(), "lines": len(old),
-            "last": kept[len(old)]["previous"], "key": self._key.public.hex(),
-        })  # fmt: skip
         with self._locked():
+            kept = list(read_decisions(self.folder, erasures=True))
+            old = [*itertools.takewhile(lambda r: datetime.fromisoformat(r["at"]) < before, kept)]
+            old = old[: len(kept) - 1]  # the last line stays: the next one names it
+            if not any(record["form"] == FORM for record in old):
+                return 0
+            self._put(True, {
+                "form": ERASED, "at": utc_now().isoformat(), "lines": len(old),
+                "last": kept[len(old)]["previous"], "key": self._key.public.hex(),
+            })  # fmt: skip
             path = self.folder / LINES
             left = path.read_bytes().split(b"\n", len(old))[-1]
             write_atomically(path, left, mode=0o600, durable=True)
@@ -152,13 +152,16 @@ class Records:
 
     def _append(self, is_durable: bool, record: Mapping[str, Any]) -> None:
         with self._locked():
-            last = self._last()
-            previous = hashlib.sha256(last).hexdigest() if last else _NONE
-            line = {**record, "previous": previous}
-            signed = {**line, "signature": self._key.sign(write(line)).hex()}
-            os.write(self._lines, write(signed) + b"\n")
-            if is_durable:
-                os.fdatasync(self._lines)
+            self._put(is_durable, record)
+
+    def _put(self, is_durable: bool, record: Mapping[str, Any]) -> None:
+        last = self._last()
+        previous = hashlib.sha256(last).hexdigest() if last else _NONE
+        line = {**record, "previous": previous}
+        signed = {**line, "signature": self._key.sign(write(line)).hex()}
+        os.write(self._lines, write(signed) + b"\n")
+        if is_durable:
+            os.fdatasync(self._lines)
 
     def last(self) -> Mapping[str, Any]:
         """The record that was written last."""
