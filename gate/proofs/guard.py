@@ -52,7 +52,12 @@ HARMS: tuple[tuple[str, ...], ...] = (
     ("INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, {n}, 5)",),
     ("DELETE FROM spare WHERE id = {n}",),
     (SOME, "UPDATE pgbench_tellers SET tbalance = tbalance - 1 WHERE tid = 1", SOME),
-    ("SAVEPOINT a", "DELETE FROM spare", "ROLLBACK TO a", "UPDATE spare SET what = '{n}'"),
+    (
+        "SAVEPOINT a",
+        "DELETE FROM spare",
+        "ROLLBACK TO a",
+        "UPDATE spare SET what = 'x' WHERE id = {n}",
+    ),
     ("SET LOCAL application_name = 'pgbench'", "DELETE FROM spare WHERE id = {n} + 1000"),
     ("SELECT spend({n})",),
     ("INSERT INTO part VALUES ({n} + 5000000, 'x')", "UPDATE part SET what = 'y'"),

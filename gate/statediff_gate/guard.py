@@ -268,7 +268,7 @@ class Guard:
         self._deciding.require(Capture((self._course.world("before"),)))
 
     def _read_records(self) -> None:
-        """What has a record already, and what nobody was told of."""
+        """What has a record already, and what nobody was informed of."""
         self._decided: dict[int, str] = {}
         untold: list[Any] = []
         last = self._alerts.last
