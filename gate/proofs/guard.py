@@ -52,21 +52,17 @@ HARMS: tuple[tuple[str, ...], ...] = (
     ("INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, {n}, 5)",),
     ("DELETE FROM spare WHERE id = {n}",),
     (SOME, "UPDATE pgbench_tellers SET tbalance = tbalance - 1 WHERE tid = 1", SOME),
-    (
-        "SAVEPOINT a",
-        "DELETE FROM spare",
-        "ROLLBACK TO a",
-        "UPDATE spare SET what = 'x' WHERE id = {n}",
-    ),
+    ("SAVEPOINT a", "DELETE FROM spare", "ROLLBACK TO a", "DELETE FROM part WHERE id = {n}"),
     ("SET LOCAL application_name = 'pgbench'", "DELETE FROM spare WHERE id = {n} + 1000"),
     ("SELECT spend({n})",),
-    ("INSERT INTO part VALUES ({n} + 5000000, 'x')", "UPDATE part SET what = 'y'"),
+    ("INSERT INTO part VALUES ({n} + 5000000, 'x')", "UPDATE part SET what = 'y' WHERE id = {n}"),
 )
 MADE = (
     "CREATE TABLE spare (id int PRIMARY KEY, what text)",
     "INSERT INTO spare SELECT n, 'kept' FROM generate_series(1, 5000) n",
     "CREATE TABLE part (id int PRIMARY KEY, what text) PARTITION BY RANGE (id)",
     "CREATE TABLE part1 PARTITION OF part DEFAULT",
+    "INSERT INTO part SELECT n, 'kept' FROM generate_series(1, 5000) n",
     """CREATE FUNCTION spend(n int) RETURNS void LANGUAGE sql SECURITY DEFINER AS
     'UPDATE public.pgbench_branches SET bbalance = bbalance - n WHERE bid = 1'""",
 )
