@@ -10,7 +10,7 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 115_400,
+    "statediff": 116_000,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
@@ -19,16 +19,16 @@ LINES: Final = {
     "statediff_gate": 5_050,
     "statediff_git": 6_650,
     "statediff_mariadb": 4_000,
-    "statediff_office": 5_400,
+    "statediff_office": 5_415,
     "statediff_payments": 1_800,
     "statediff_postgres": 6_000,
     "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
-    "statediff_lab": 28_950,
+    "statediff_lab": 29_050,
 }
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 14_700
-TESTS: Final = 115_400
+TESTS: Final = 115_600
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
 GATE: Final = 2_350

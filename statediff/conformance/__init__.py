@@ -13,13 +13,14 @@
 Each test says what would go wrong if it failed: a reset that is only claimed, a drift that is
 repaired in silence, a source that shows an empty system where it could not look. `SystemSuite`
 makes the system by its kind and the tools by its URL, so it also proves the plug-in object. A
-system with a feed inherits `FeedSuite` too, and what reads a running service by URL has an
-`EndpointSuite`.
+system with a feed inherits `FeedSuite` too, what reads a running service by URL has an
+`EndpointSuite`, and what reads texts a `ResidueSuite`.
 The kit needs pytest: `statediff[test]`.
 """
 
 from statediff.conformance.endpoints import EndpointSuite, free_port, serving
 from statediff.conformance.feeds import Change, FeedRun, FeedSuite
+from statediff.conformance.residue import ResidueSuite
 from statediff.conformance.systems import (
     AccountSuite,
     SandboxSuite,
@@ -38,6 +39,7 @@ __all__ = [
     "EndpointSuite",
     "FeedRun",
     "FeedSuite",
+    "ResidueSuite",
     "SandboxSuite",
     "SandboxWay",
     "SourceSuite",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -21,6 +22,7 @@ import pytest
 from statediff import api
 from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
+from statediff.conformance import captured, states
 from statediff.errors import ContractError, SandboxError, UsageError
 from statediff.packs import find_sandbox, read_pack, sandbox_of
 from statediff.systems.base.protocol import Offered
@@ -393,3 +395,54 @@ def test_tables_that_a_run_made_unreadable_are_a_change(tmp_path: Path, left: st
     with api.open_sandbox(str(tmp_path / "sandboxes" / "app")) as sandbox:
         [judged] = api.run(contract, agent, sandbox=sandbox)
     assert judged.verdict.value == "DIVERGE", judged.line
+
+
+@kinds
+def test_a_fork_of_each_kind_begins_where_it_was_and_goes_its_own_way(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_project(tmp_path, kind)
+    monkeypatch.chdir(tmp_path)
+    pack = read_pack(tmp_path / "sandboxes" / "app" / "sandbox.yaml")
+    with EmbeddedSandbox(pack, tmp_path / "one") as one:
+        with recording(clock) as recorder:
+            name, arguments = KINDS[kind].call
+            tool_table(one.access().urls, recorder).call(name, arguments)
+        if pack.is_single or kind == "mail":
+            with pytest.raises(SandboxError, match="db cannot be forked"):
+                one.keep(tmp_path / "kept")
+            return
+        one.keep(tmp_path / "kept")
+        with EmbeddedSandbox(pack, tmp_path / "two", tmp_path / "kept") as two:
+            now = states(captured(one.sources()))
+            assert states(captured(two.sources())) == now
+            assert two.verify(clock).ok
+            one.reset()
+            assert states(captured(one.sources())) != now
+            two.reset()
+            assert states(captured(two.sources())) == now
+
+
+def test_a_fork_has_a_name_an_address_and_an_end_of_its_own(tmp_path: Path) -> None:
+    make_project(tmp_path, "file")
+
+    def ask(*words: str) -> str:
+        command = [sys.executable, "-m", "statediff", "sandbox", *words]
+        done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+        return f"{done.returncode} {done.stdout}{done.stderr}"
+
+    try:
+        assert ask("up", "app", "--detach").startswith("0 ")
+        place = tmp_path / ".statediff/sandboxes/app/work/systems/db/db.sqlite"
+        with contextlib.closing(sqlite3.connect(place)) as agent, agent:
+            agent.execute("DELETE FROM tasks")
+        assert "sandboxes/half/work" in ask("fork", "app", "half")
+        assert "half is up already" in ask("fork", "app", "half")
+        assert "expected a name" in ask("fork", "app", "../half")
+        assert ask("down", "app") == "0 app is down\n"
+        assert ask("verify", "half").startswith("0 ")
+        assert "app is not up here" in ask("fork", "app", "other")
+    finally:
+        ask("down", "app")
+        ask("down", "half")
+    assert not any((tmp_path / ".statediff/sandboxes").iterdir())

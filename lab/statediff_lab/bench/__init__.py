@@ -10,10 +10,18 @@ has the floor or the peer it was measured beside, the ratio, and the target as a
 
 from __future__ import annotations
 
-from statediff_lab.bench import capturing, deltas, diffing, reading, rewards, trialing
+from statediff_lab.bench import (
+    capturing,
+    deltas,
+    diffing,
+    reading,
+    resets,
+    rewards,
+    trialing,
+)
 from statediff_lab.bench.registry import MEASURES, BenchPlan, BenchRow, Judging, machine, run
 
 __all__ = ["MEASURES", "BenchPlan", "BenchRow", "Judging", "machine", "run"]
 
-MODULES = (diffing, capturing, deltas, trialing, reading, rewards)
+MODULES = (diffing, capturing, deltas, resets, trialing, reading, rewards)
 """Importing a module registers its measures, in this order."""

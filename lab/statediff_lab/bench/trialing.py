@@ -1,9 +1,8 @@
-"""Reset, its proof, and the verification of a bundle: a trial's work beside capture and diff."""
+"""The verification of a bundle: a trial's work beside reset, capture and diff."""
 
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,9 +17,8 @@ from statediff.evidence.seal import SEED_BYTES, seal
 from statediff.evidence.verify import Signer, Verified, verify
 from statediff.harness import TrialPlan, run_trial
 from statediff.kernel import replay
-from statediff.packs import PackSource, contract_folder, sandbox_pack
+from statediff.packs import contract_folder, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
-from statediff.systems.sqlite.sandbox import EmbeddedDatabase
 from statediff_lab.bench.capturing import now
 from statediff_lab.bench.registry import (
     BenchPlan,
@@ -30,46 +28,6 @@ from statediff_lab.bench.registry import (
     time_in_turn,
     time_row,
 )
-
-_DDL = "CREATE TABLE item (id INTEGER PRIMARY KEY, name TEXT, pad TEXT);"
-_SEED = """
-INSERT INTO item WITH RECURSIVE s(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM s WHERE n < {rows})
-SELECT n, printf('item %d', n), printf('%.60c', 'x') FROM s;
-"""
-
-
-@measure("reset", "reset")
-def sqlite_reset(plan: BenchPlan) -> Iterator[BenchRow]:
-    """Putting an embedded database back, and proving it, over copying its file."""
-    folder = plan.folder / "reset"
-    folder.mkdir(exist_ok=True)
-    ddl, seed = folder / "ddl.sql", folder / "seed.sql"
-    ddl.write_text(_DDL)
-    seed.write_text(_SEED.format(rows=plan.slow_rows))
-    files = {"ddl": ddl, "seed": seed}
-    system = EmbeddedDatabase(PackSource("db", "sqlite", None, files), (), folder / "own")
-    system.start()
-    system.reset()
-
-    def check(name: str, found: object) -> None:
-        if name == "proof" and found:
-            raise Wrong(f"a fresh reset is not proven: {found}")
-
-    taken = time_in_turn(
-        {
-            "copy": lambda: shutil.copyfile(system.file, folder / "copy"),
-            "reset": system.reset,
-            "proof": lambda: system.verify()[1],
-        },
-        plan.repeats,
-        check,
-    )
-    system.stop()
-    note = f"{plan.slow_rows:,} rows; the floor is copying the file"
-    yield time_row("reset, SQLite", "reset", taken["reset"], floor=taken["copy"], note=note)
-    yield time_row(
-        "proof of the reset, SQLite", "reset", taken["proof"], floor=taken["copy"], note=note
-    )
 
 
 @measure("verify", "verify")

@@ -8,7 +8,6 @@ its mode, and the files beside it.
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import tempfile
 import time
@@ -20,6 +19,7 @@ from typing import ClassVar, Final
 from statediff.errors import SandboxError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
+from statediff.systems.base.pristine import Pristine, folder_near
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.served import ForkedServer
 from statediff.systems.sqlite.copy import with_log, without_log
@@ -50,7 +50,7 @@ class EmbeddedErp(EmbeddedDatabase):
             base.write_bytes(base_of(source.files["build"]))
             super().__init__(replace(source, files={**source.files, "file": base}), looks, folder)
         self._read = ErpSource(source.name, self.file, self._refinement(source), in_place=True)
-        self._base = without_log(self.image)
+        self._base = without_log(self.base.read())
         self._server = ForkedServer("statediff_erp.server", "the ERP")
         self._port = 0
         self._password = ""
@@ -81,9 +81,14 @@ class EmbeddedErp(EmbeddedDatabase):
             self.start()
             self._port = int(self._server.serve({}, LOAD_SECONDS)["port"])
         self._password = secrets.token_urlsafe(18)
-        self.image = with_log(with_password(self._base, AGENT, self._password))
-        self.digest = hashlib.sha256(self.image).hexdigest()
+        with folder_near(self.file.parent) as near:
+            (near / "base").write_bytes(with_log(with_password(self._base, AGENT, self._password)))
+            self.base = Pristine(near / "base")
         super().reset()
+
+    def begin_at(self, kept: Path) -> None:
+        super().begin_at(kept)
+        self._base = without_log(self.base.read())
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
         proof, drift = super().verify()

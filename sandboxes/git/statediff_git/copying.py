@@ -21,7 +21,7 @@ from typing import Any, Final
 import pygit2
 
 from statediff.contract.document.sandboxfile import ALL, Keep
-from statediff.systems.files.tree import Leaf
+from statediff.systems.files.leaves import Leaf
 from statediff_git.testruns.process import BranchFiles, HeldFile
 
 _SHOWN: Final = 5

@@ -34,7 +34,7 @@ from statediff.errors import SandboxError, UsageError
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, is_no_folder, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.files.tree import Files, Leaf, files_digest, restore, scan
+from statediff.systems.files.leaves import Files, Leaf, OwnTree, files_digest
 from statediff_git.copying import (
     Cut,
     branches_of,
@@ -96,11 +96,11 @@ class EmbeddedRepository:
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
         self.source = source.name
         self.folder = folder
+        self._tree = OwnTree(folder)
         built = self._build(source)
-        self.image, self.subjects = built.image, built.subjects
+        self.subjects = built.subjects
         self.remarks = (built.later,) if built.later else ()
-        self.expected = {path: leaf.summary() for path, leaf in self.image.items()}
-        self.digest = files_digest(self.expected)
+        self._hold(built.image)
         self._read = GitSource(
             source.name,
             self.place,
@@ -142,6 +142,19 @@ class EmbeddedRepository:
     def feeds(self) -> tuple[Feed, ...]:
         return ()
 
+    def keep(self, to: Path) -> None:
+        """The folder at the place holds what this one does. `OSError` where it cannot."""
+        OwnTree(to).restore(self._tree.held())
+
+    def begin_at(self, kept: Path) -> None:
+        """The base is what was kept there, of this system or of another one."""
+        self._hold(OwnTree(kept).held())
+
+    def _hold(self, image: Mapping[str, Leaf]) -> None:
+        self.image = image
+        self.expected = {path: leaf.summary() for path, leaf in image.items()}
+        self.digest = files_digest(self.expected)
+
     def unplug(self, source: str) -> None:
         """The repository is gone until the next reset."""
         self._clear()
@@ -152,10 +165,10 @@ class EmbeddedRepository:
         """Every file that is not as in the base is made anew; what lies beside them is gone."""
         try:
             try:
-                restore(self.image, self.folder)
+                self._tree.restore(self.image)
             except OSError:  # e.g. folders nested deeper than any path is long
                 self._clear()
-                restore(self.image, self.folder)
+                self._tree.restore(self.image)
             self._read.is_unplugged = False
         except OSError as error:
             raise SandboxError(
@@ -200,7 +213,7 @@ class EmbeddedRepository:
 
     def _scan(self) -> Files:
         """Every file of the system's, as it is now."""
-        return scan(self.folder)
+        return self._tree.scan()
 
     def _clear(self) -> None:
         make_folder(self.folder)

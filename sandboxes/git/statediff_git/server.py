@@ -43,7 +43,8 @@ from statediff.model.state import ChunkStore, State
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.files.tree import Files, Folder, Leaf, NotRead, files_digest
+from statediff.systems.files.leaves import Files, Leaf
+from statediff.systems.files.tree import Folder, NotRead
 from statediff_git.refs import Refs, moves, read_refs
 from statediff_git.sandbox import EmbeddedRepository
 from statediff_git.source import GitSource
@@ -213,6 +214,10 @@ class GitHttpServer(EmbeddedRepository):
         remove(self.folder)
         self._read.is_unplugged = True
 
+    def begin_at(self, kept: Path) -> None:
+        super().begin_at(kept)
+        self._hold({p: f for p, f in self.image.items() if not p.startswith(f"{_COURSE}/")})
+
     def _scan(self) -> Files:
         """What the server keeps of pushes is no part of the repository; a reset empties it."""
         return {p: f for p, f in super()._scan().items() if not p.startswith(f"{_COURSE}/")}
@@ -221,14 +226,8 @@ class GitHttpServer(EmbeddedRepository):
         """Nobody but the agent with this password is let in, once the image is restored."""
         self._password = password
         users = Leaf.of(f"{AGENT}:{password}\n".encode())
-        self.image = {
-            **self.image,
-            _ACCESS: Leaf.folder(),
-            _USERS: users,
-            _COURSE: Leaf.folder(),
-        }
-        self.expected = {path: leaf.summary() for path, leaf in self.image.items()}
-        self.digest = files_digest(self.expected)
+        folders = {_ACCESS: Leaf.folder(), _COURSE: Leaf.folder()}
+        self._hold({**self.image, **folders, _USERS: users})
 
     def _serve(self) -> None:
         self._server.give(self.folder)

@@ -1,4 +1,4 @@
-"""`sandbox up | reset | verify | down`: a sandbox that stays.
+"""`sandbox up | reset | verify | fork | down`: a sandbox that stays.
 
 A sandbox lives in the process of `up`: only there are the pristine images and the outbox's token,
 out of an agent's reach. The other commands ask that process, by a file under
@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -41,6 +41,8 @@ ALIVE: Final = "alive"
 """The file that the process of `up` holds locked."""
 POLL_SECONDS: Final = 0.05
 ANSWER_SECONDS: Final = 15.0
+COPY_SECONDS: Final = 600.0
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 def up(
@@ -54,6 +56,7 @@ def up(
         typer.Option("--seconds", metavar="N", help="Stop after N seconds [default: at Ctrl-C]."),
     ] = None,
     rebase: RebaseOption = False,
+    fork: Annotated[str | None, typer.Option("--fork", hidden=True)] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Start a sandbox, say how an agent reaches it, and keep it until Ctrl-C or `sandbox down`."""
@@ -62,12 +65,14 @@ def up(
 
     found = find_sandbox(name)
     pack = sandbox_pack(found, variant)
+    pack = pack if fork is None else replace(pack, name=fork)
     home = _home(pack.name)
     _require_down(pack.name)
     if rebase:
         forget_bases(pack)
     if detach:
-        _tell(_start_detached(found, pack, seconds), as_json)
+        options = [] if seconds is None else ["--seconds", str(seconds)]
+        _tell(_start_detached(pack, options), as_json)
     else:
         _make(home / "requests")
         with _alive(home):
@@ -85,12 +90,32 @@ def verify(name: SandboxArgument, as_json: JsonFlag = False) -> int:
     return _report(_ask(name, "verify"), as_json)
 
 
+def fork(
+    name: SandboxArgument,
+    other: Annotated[str, typer.Argument(metavar="NEW", help="What the second one is called.")],
+    as_json: JsonFlag = False,
+) -> int:
+    """Start a second sandbox from what a running one is now, its base from then on."""
+    from statediff.packs import sandbox_pack
+
+    if not _NAME.fullmatch(other):
+        raise UsageError(f"{said(other)}: expected a name of letters, digits, `_` and `-`")
+    _require_down(other)
+    kept = _kept_for(other)
+    shutil.rmtree(kept, ignore_errors=True)
+    try:
+        facts = _ask(name, f"fork {other}", COPY_SECONDS)
+        pack = replace(sandbox_pack(facts["file"], facts["variant"]), name=other)
+        _tell(_start_detached(pack, ["--fork", other]), as_json)
+    finally:
+        shutil.rmtree(kept, ignore_errors=True)
+    return 0
+
+
 def down(name: SandboxArgument, as_json: JsonFlag = False) -> int:
     """Stop a running sandbox; nothing of it is left when this ends."""
-    from statediff.packs import find_sandbox, sandbox_pack
-
+    home = _home(_running(name))
     _ask(name, "down")
-    home = _home(sandbox_pack(find_sandbox(name)).name)
     deadline = time.monotonic() + ANSWER_SECONDS
     while _is_up(home):
         if time.monotonic() >= deadline:
@@ -138,7 +163,7 @@ def init(
     from statediff.workspace.folders import shown
 
     given = commands.given()
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
+    if not _NAME.fullmatch(name):
         raise UsageError(f"{said(name)}: expected a name of letters, digits, `_` and `-`")
     found = states or list(sandboxes.states_in(Path.cwd()))
     if not found:
@@ -173,6 +198,7 @@ COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
     ("up", up),
     ("reset", reset),
     ("verify", verify),
+    ("fork", fork),
     ("down", down),
 )
 
@@ -195,7 +221,8 @@ def _stay_up(pack: SandboxPack, home: Path, seconds: float | None, *, as_json: b
     from statediff.systems.base.tool import url_variable
 
     try:
-        with EmbeddedSandbox(pack, home / "work") as sandbox:
+        kept = _kept_for(pack.name)
+        with EmbeddedSandbox(pack, home / "work", kept if kept.is_dir() else None) as sandbox:
             access = sandbox.access()
             facts = {
                 "sandbox": pack.name,
@@ -222,12 +249,11 @@ def _stay_up(pack: SandboxPack, home: Path, seconds: float | None, *, as_json: b
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _start_detached(found: str, pack: SandboxPack, seconds: float | None) -> dict[str, Any]:
+def _start_detached(pack: SandboxPack, options: list[str]) -> dict[str, Any]:
     """The facts of a sandbox that a process in the background keeps up."""
     command = [sys.executable, "-c", "from statediff.cli.main import main; main()"]
     name = pack.name
-    command += ["sandbox", "up", found, "--variant", pack.variant]
-    command += [] if seconds is None else ["--seconds", str(seconds)]
+    command += ["sandbox", "up", str(pack.file), "--variant", pack.variant, *options]
     _make(_home(name).parent)
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -269,7 +295,14 @@ def _serve(sandbox: EmbeddedSandbox, requests: Path, seconds: float | None) -> N
 def _answer(sandbox: EmbeddedSandbox, wish: str) -> dict[str, Any]:
     from statediff.workspace.trials import clock
 
+    verb, _, other = wish.partition(" ")
     try:
+        if verb == "fork" and _NAME.fullmatch(other):
+            settled = sandbox.settle(clock)
+            for source, cause in (*settled.unsettled, *settled.failed):
+                raise SandboxError(f"{source} cannot be forked: {cause}")
+            sandbox.keep(_kept_for(other))
+            return {"file": str(sandbox.pack.file), "variant": sandbox.pack.variant}
         if wish == "reset":
             sandbox.reset()
         if wish == "down":
@@ -289,22 +322,31 @@ def _await_reader(reply: Path) -> None:
 # ---------------------------------------------------------------- requests
 
 
-def _ask(name: str, wish: str) -> dict[str, Any]:
-    """What the process of `up` answers; `UsageError` if there is none, `SandboxError` if silent."""
-    from statediff.atomic import write_atomically
+def _running(name: str) -> str:
+    """What a sandbox that is up is called, by that name or by its own file."""
     from statediff.packs import find_sandbox, sandbox_pack
 
-    name = sandbox_pack(find_sandbox(name)).name
+    found = name
+    if not _NAME.fullmatch(name) or not _is_up(_home(name)):
+        found = sandbox_pack(find_sandbox(name)).name
+    if not _is_up(_home(found)):
+        raise UsageError(f"{found} is not up here; start it with `statediff sandbox up {found}`")
+    return found
+
+
+def _ask(name: str, wish: str, seconds: float = ANSWER_SECONDS) -> dict[str, Any]:
+    """What the process of `up` answers; `UsageError` if there is none, `SandboxError` if silent."""
+    from statediff.atomic import write_atomically
+
+    name = _running(name)
     home = _home(name)
-    if not _is_up(home):
-        raise UsageError(f"{name} is not up here; start it with `statediff sandbox up {name}`")
     stem = home / "requests" / f"{time.time_ns()}-{os.getpid()}"
     reply = stem.with_suffix(".reply")
     try:
         write_atomically(stem.with_suffix(".request"), wish.encode())
     except OSError as error:
         raise SandboxError(f"{home}: cannot be asked: {error.strerror}") from error
-    deadline = time.monotonic() + ANSWER_SECONDS
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and _is_up(home):
         if reply.exists():
             answer: dict[str, Any] = json.loads(reply.read_text(encoding="utf-8"))
@@ -338,6 +380,11 @@ def _report(receipt: dict[str, Any], as_json: bool) -> int:
 
 def _home(name: str) -> Path:
     return (ROOT / name).absolute()
+
+
+def _kept_for(name: str) -> Path:
+    """Where a fork finds what it begins with."""
+    return _home(f".{name}")
 
 
 @contextmanager

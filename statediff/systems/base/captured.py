@@ -55,11 +55,15 @@ class CapturedBase:
         """`SOURCE.TYPE` → the digest of all its rows."""
 
     def look(self, sources: Sequence[Source]) -> Looked:
-        """What the sources show now. `SandboxError` names one that cannot be read, and why."""
+        """What the sources show now. `SandboxError` names one that cannot be read, and why.
+
+        A source that can tell what differs from the base reads no more than that.
+        """
         found = {}
         for source in sources:
+            like = self._base.get(source.name)
             try:
-                found[source.name] = source.read(self._store, lambda: datetime.now(UTC), None).state
+                found[source.name] = source.read(self._store, lambda: datetime.now(UTC), like).state
             except SourceUnavailable as error:
                 raise SandboxError(f"{source.name}: cannot be read: {error}") from error
         return found

@@ -196,6 +196,17 @@ class Watched(Protocol):
 
 
 @runtime_checkable
+class Forkable(Protocol):
+    """A system of whose state another one can begin."""
+
+    def keep(self, to: Path) -> None:
+        """What it is now lies at the place, which is free. Raises `SandboxError` or `OSError`."""
+
+    def begin_at(self, kept: Path) -> None:
+        """Before its start: its base is what was kept there. It may use up what lies there."""
+
+
+@runtime_checkable
 class Reached(Protocol):
     """A system whose further sources an agent reaches too."""
 

@@ -25,6 +25,7 @@ from statediff.systems.base.others import Others, SharedSystem, Writer
 from statediff.systems.base.protocol import (
     Access,
     Drift,
+    Forkable,
     Offered,
     Reached,
     Receipt,
@@ -44,11 +45,12 @@ class EmbeddedSandbox:
     """The systems of a pack on this machine, in `work`. A context manager: it ends what it began.
 
     `start` raises `SandboxError` if the pack cannot be built, `ContractError` if its schema file
-    cannot be used.
+    cannot be used. With `kept` its base is what another one kept there (`keep`).
     """
 
-    def __init__(self, pack: SandboxPack, work: Path) -> None:
+    def __init__(self, pack: SandboxPack, work: Path, kept: Path | None = None) -> None:
         self.pack = pack
+        self._kept = kept
         self.work = work.absolute()
         self._running: dict[str, System] = {}
 
@@ -69,11 +71,16 @@ class EmbeddedSandbox:
         if self._running:
             return
         try:
+            with contextlib.suppress(OSError):  # a reset says it
+                make_folder(self._folders)
             for source in self.pack.sources:
                 if source.of is None:
                     looks = tuple(look for look in self.pack.sources if look.of == source.name)
                     system = system_of(source, looks, self._folders / source.name)
                     self._running[source.name] = system
+                    place = None if self._kept is None else self._kept / source.name
+                    if isinstance(system, Forkable) and place is not None:
+                        system.begin_at(place)
                     system.start()
             self.reset()
         except BaseException:
@@ -95,6 +102,21 @@ class EmbeddedSandbox:
             raise SandboxError(f"{self.name}: {self.work} cannot be put back: {error}") from error
         for system in systems.values():
             system.reset()
+
+    def keep(self, to: Path) -> None:
+        """What each system is now lies in a folder, for another sandbox to begin with.
+
+        A system that cannot be copied is left out while it is in its base, where all begin.
+        """
+        make_folder(to)
+        for name, system in self._systems().items():
+            try:
+                if isinstance(system, Forkable):
+                    system.keep(to / name)
+                elif self.pack.is_single or system.verify()[1]:
+                    raise SandboxError("it can be forked only while nobody has changed it")
+            except (OSError, SandboxError) as error:
+                raise SandboxError(f"{self.name}: {name} cannot be forked: {error}") from error
 
     def verify(self, clock: Clock) -> Receipt:
         proofs: list[SourceProof] = []

@@ -1,4 +1,4 @@
-"""A folder of files that is rewritten from memory and proven entry by entry.
+"""A folder of files that is put back from memory and proven entry by entry.
 
 The base is read from the pack when the sandbox starts and kept in the evaluator's memory only. A
 pack holds files, folders and links that lead nowhere else; of their modes it keeps what git keeps:
@@ -22,19 +22,10 @@ from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
+from statediff.systems.files.leaves import Leaf, OwnTree, files_digest
 from statediff.systems.files.owners import beside, make_plain
 from statediff.systems.files.source import ROOT, FilesSource
-from statediff.systems.files.tree import (
-    EntryKind,
-    Folder,
-    Leaf,
-    Limits,
-    NotRead,
-    files_digest,
-    restore,
-    scan,
-    shown,
-)
+from statediff.systems.files.tree import EntryKind, Folder, Limits, NotRead, shown
 
 METHOD: Final = "sha256 of all paths, kinds, modes, owners, attributes and contents of the folder"
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
@@ -54,9 +45,9 @@ class EmbeddedDirectory:
         self.source = source.name
         self.folder = folder.absolute()
         tree = source.file("tree")
-        self._content = {} if tree is None else dict(_pack_files(source.name, tree))
-        self._base = {ROOT: Leaf.folder()} | {p: f.summary() for p, f in self._content.items()}
+        self._hold({} if tree is None else dict(_pack_files(source.name, tree)))
         self._read = FilesSource(source.name, self.folder, source.refinement())
+        self._tree = OwnTree(self.folder)
 
     @property
     def url(self) -> str:
@@ -74,6 +65,18 @@ class EmbeddedDirectory:
     def feeds(self) -> tuple[Feed, ...]:
         return ()
 
+    def keep(self, to: Path) -> None:
+        """The folder at the place holds what this one does. `OSError` where it cannot."""
+        OwnTree(to).restore(self._tree.held())
+
+    def begin_at(self, kept: Path) -> None:
+        """The base is what was kept there, of this system or of another one."""
+        self._hold(OwnTree(kept).held())
+
+    def _hold(self, content: Mapping[str, Leaf]) -> None:
+        self._content = content
+        self._base = {ROOT: Leaf.folder()} | {p: f.summary() for p, f in content.items()}
+
     def unplug(self, source: str) -> None:
         """The folder is gone until the next reset."""
         make_folder(self.folder)
@@ -82,12 +85,15 @@ class EmbeddedDirectory:
         self._read.is_unplugged = True
 
     def reset(self) -> None:
-        """The folder holds the base and nothing else, each entry made anew."""
+        """The folder holds the base and nothing else; what somebody touched is made anew."""
         try:
             make_folder(self.folder)
-            empty(self.folder)
             make_plain(self.folder)
-            restore(self._content, self.folder)
+            try:
+                self._tree.restore(self._content)
+            except OSError:  # e.g. folders nested deeper than any path is long
+                empty(self.folder)
+                self._tree.restore(self._content)
             self._read.is_unplugged = False
         except OSError as error:
             raise SandboxError(
@@ -139,7 +145,7 @@ class EmbeddedDirectory:
             stat.S_IMODE(status.st_mode),
             beside=beside(os.fsencode(self.folder), status),
         )
-        return {ROOT: top, **scan(self.folder)}
+        return {ROOT: top, **self._tree.scan()}
 
 
 def _pack_files(source: str, folder: Path) -> Iterator[tuple[str, Leaf]]:

@@ -5,8 +5,6 @@ them through a link, so that nobody can lead the walk out of the tree while it r
 files are opened: a pipe, a socket or a device is an entry, never something to wait on. What cannot
 be read, what is too large, and what changes while it is read is said with its cause; a limit makes
 the tree incomplete, never shorter.
-
-A snapshot (`scan`, `restore`) is such a tree as values in memory, to put back and to compare.
 """
 
 from __future__ import annotations
@@ -24,12 +22,12 @@ from typing import Final, Self
 from statediff.errors import StatediffError
 from statediff.model.explanation import unread_because
 from statediff.model.values import Map, Unobserved, printable
-from statediff.systems.base.folders import is_of_the_path, make_folder
+from statediff.systems.base.folders import is_of_the_path
+from statediff.systems.base.pristine import version_of
 from statediff.systems.files.owners import (
     NOTHING,
     OWN,
     attributes,
-    beside,
     entry_path,
     owner_of,
 )
@@ -322,18 +320,6 @@ def _kind(mode: int) -> EntryKind:
     return _KINDS.get(stat.S_IFMT(mode), EntryKind.DEVICE)
 
 
-def _version(status: os.stat_result) -> tuple[int, ...]:
-    # The change time too: the modification time can be set back by anyone who owns the file.
-    return (
-        status.st_dev,
-        status.st_ino,
-        status.st_mode,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-    )
-
-
 def _blocks(parent: int, name: bytes, status: os.stat_result, path: bytes) -> Iterator[bytes]:
     """The content of the regular file that `status` describes; `NotRead` if it changes."""
     if not stat.S_ISREG(status.st_mode):
@@ -343,7 +329,7 @@ def _blocks(parent: int, name: bytes, status: os.stat_result, path: bytes) -> It
     except OSError as error:
         raise NotRead(_refusal(shown(path), "opened", error)) from error
     try:
-        if _version(os.fstat(descriptor)) != _version(status):
+        if version_of(os.fstat(descriptor)) != version_of(status):
             raise NotRead(unread_because(f"{shown(path)} changed while it was read"))
         left = status.st_size
         while left >= 0:
@@ -352,7 +338,7 @@ def _blocks(parent: int, name: bytes, status: os.stat_result, path: bytes) -> It
                 break
             left -= len(block)
             yield block
-        if left or _version(os.fstat(descriptor)) != _version(status):
+        if left or version_of(os.fstat(descriptor)) != version_of(status):
             raise NotRead(unread_because(f"{shown(path)} changed while it was read"))
     except OSError as error:
         raise NotRead(_refusal(shown(path), "read", error)) from error
@@ -386,7 +372,7 @@ def _descend(walk: _Walk, folder: int, path: bytes, depth: int) -> tuple[bool, s
             walk.gaps.append((below, _refusal(shown(below), "read", error)))
             continue
         _visit(walk, folder, name, below, status, depth)
-    if not walk.is_full and _version(os.fstat(folder)) != _version(before):
+    if not walk.is_full and version_of(os.fstat(folder)) != version_of(before):
         return not names, unread_because(f"{shown(path) or 'the folder'} changed while it was read")
     return not names, None
 
@@ -463,137 +449,3 @@ def _file(walk: _Walk, parent: int, name: bytes, path: bytes, status: os.stat_re
     except NotRead as error:
         return Entry(path, EntryKind.FILE, mode, size, cause=str(error))
     return Entry(path, EntryKind.FILE, mode, size, hasher.hexdigest(), content)
-
-
-FILE_MODE: Final = 0o600
-EXECUTABLE_MODE: Final = 0o700
-_START_BYTES: Final = 100
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One file, folder or link. `content` is kept where it is to be written, not where found."""
-
-    kind: str
-    """`file`, `folder`, `link`, or `other` for a pipe, socket or device."""
-    mode: int
-    digest: str = ""
-    start: bytes = b""
-    """The first bytes, or a link's target."""
-    content: bytes = b""
-    names: int = 1
-    """How many names a file has: one that another name leads to can be changed from there."""
-    beside: str = ""
-    """An owner that is not ours, and attributes, in words; see `owners`."""
-
-    @staticmethod
-    def of(content: bytes, is_executable: bool = False, *, is_link: bool = False) -> Leaf:
-        """A file, or a link to `content`."""
-        digest = hashlib.sha256(content).hexdigest()
-        mode = EXECUTABLE_MODE if is_executable else FILE_MODE
-        kind, mode = ("link", 0) if is_link else ("file", mode)
-        return Leaf(kind, mode, digest, content[:_START_BYTES], content)
-
-    @staticmethod
-    def folder() -> Leaf:
-        return Leaf("folder", 0o700)
-
-    def summary(self) -> Leaf:
-        """The same without its content: what `scan` finds where this was written."""
-        return replace(self, content=b"")
-
-    def words(self) -> str:
-        """What it is, for people."""
-        if self.kind == "link":
-            return f"a link to {self.start.decode(errors='replace')!r}"
-        about = f"{self.kind} of mode {self.mode:04o}{self.beside and f', {self.beside}'}"
-        if self.kind != "file":
-            return about
-        also = "" if self.names == 1 else f" and {self.names} names"
-        return f"{about}{also}, sha256 {self.digest[:10]}…"
-
-
-Files = Mapping[str, Leaf]
-"""Path relative to the tree's root, with `/`, → what is there."""
-
-
-def restore(files: Files, root: Path) -> None:
-    """`root` holds `files` and nothing else. What is as it should be is not touched.
-
-    What differs is removed and made anew: nothing is followed, and nothing is written into.
-    `OSError` where something cannot be removed, e.g. a folder that cannot be listed.
-    """
-    make_folder(root)
-    found = scan(root)
-    kept: set[str] = set()
-    for path, leaf in sorted(found.items()):
-        wanted = files.get(path)
-        above = path.rpartition("/")[0]
-        if wanted is not None and wanted.summary() == leaf and (not above or above in kept):
-            kept.add(path)
-    for path in sorted(found.keys() - kept, reverse=True):
-        (Path.rmdir if found[path].kind == "folder" else Path.unlink)(root / path)
-    for path in sorted(files.keys() - kept):
-        _write(files[path], f"{root}/{path}")
-
-
-def _write(leaf: Leaf, at: str) -> None:
-    match leaf.kind:
-        case "folder":
-            os.mkdir(at, leaf.mode)  # noqa: PTH102 - at every reset, a hundred times
-        case "link":
-            os.symlink(leaf.content, os.fsencode(at))  # noqa: PTH211 - as above
-        case _:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            descriptor = os.open(at, flags, leaf.mode)
-            with os.fdopen(descriptor, "wb") as file:
-                os.fchmod(descriptor, leaf.mode)  # whatever the umask says
-                file.write(leaf.content)
-
-
-def scan(root: Path) -> dict[str, Leaf]:
-    """What lies under `root`, links not followed; what cannot be read is there as `unreadable`."""
-    found: dict[str, Leaf] = {}
-    pending = [""]
-    while pending:
-        inside = pending.pop()
-        try:
-            with os.scandir(f"{root}/{inside}") as entries:
-                for entry in entries:
-                    path = inside + entry.name
-                    found[path] = _look(entry)
-                    if found[path].kind == "folder":
-                        pending.append(f"{path}/")
-        except OSError as error:
-            found[inside.rstrip("/")] = Leaf(f"unreadable ({error.strerror})", 0)
-    return found
-
-
-def _look(entry: os.DirEntry[str]) -> Leaf:
-    try:
-        status = entry.stat(follow_symlinks=False)
-        mode = stat.S_IMODE(status.st_mode)
-        if stat.S_ISLNK(status.st_mode):
-            return Leaf.of(os.fsencode(os.readlink(entry.path)), is_link=True).summary()  # noqa: PTH115 - bytes, as the link has them
-        more = beside(os.fsencode(entry.path), status)
-        if stat.S_ISDIR(status.st_mode):
-            return Leaf("folder", mode, beside=more)
-        if not stat.S_ISREG(status.st_mode):
-            return Leaf("other", mode, beside=more)
-        descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            start = file.peek(_START_BYTES)[:_START_BYTES]
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return Leaf("file", mode, digest, start, names=status.st_nlink, beside=more)
-    except OSError as error:
-        return Leaf(f"unreadable ({error.strerror})", 0)
-
-
-def files_digest(files: Files) -> str:
-    """One digest of a whole tree: path, kind, mode and bytes of everything in it."""
-    hasher = hashlib.sha256()
-    for path, leaf in sorted(files.items()):
-        more = f"\0{leaf.beside}" if leaf.beside else ""
-        line = f"{path}\0{leaf.kind}\0{leaf.mode:o}\0{leaf.digest}{more}\n"
-        hasher.update(line.encode("utf-8", "surrogateescape"))
-    return hasher.hexdigest()

@@ -71,6 +71,8 @@ class DatabaseByUrl(ABC):
         self._known = KnownBase(source)
         self._base_digest = ""
         self._is_started = False
+        self._kept = ""
+        """A copy of another sandbox's trial, to begin with; else the original is copied."""
 
     # ---------------------------------------------------------------- what a server does
 
@@ -127,10 +129,12 @@ class DatabaseByUrl(ABC):
             for name in self.databases(admin):
                 if _is_left_over(name):
                     self.drop(admin, name)
-            self.copy(admin, self.original, self.pristine)
+            self.copy(admin, self._kept or self.original, self.pristine)
+            if self._kept:
+                self.drop(admin, self._kept)
             self.copy(admin, self.pristine, self.trials)
-        original = self._base.look([self.reader(self._url)])
         copied = self._base.look(self.sources())
+        original = copied if self._kept else self._base.look([self.reader(self._url)])
         unlike = list(self._base.differences(original, copied, OF_THE_SERVER))
         if unlike:
             raise SandboxError(
@@ -140,7 +144,8 @@ class DatabaseByUrl(ABC):
         self._base.keep(copied)
         amounts = self._base.amounts(original, OF_THE_SERVER)
         self._base_digest = digest_of(amounts)
-        self._known.require(amounts)
+        if not self._kept:
+            self._known.require(amounts)
 
     @property
     def base_digest(self) -> str:
@@ -171,6 +176,17 @@ class DatabaseByUrl(ABC):
         except self.FAILURES as error:
             return self.cause_of(error)
         return None
+
+    def keep(self, to: Path) -> None:
+        """A copy of the trials' database is there, and the place says how it is called."""
+        name = f"{self.trials.rpartition('_')[0]}_{secrets.token_hex(3)}"
+        with self._explained("copied") as admin:
+            self.copy(admin, self.trials, name)
+        to.write_text(name)
+
+    def begin_at(self, kept: Path) -> None:
+        """The base is the copy of which the place says the name."""
+        self._kept = kept.read_text()
 
     def unplug(self, source: str) -> None:
         """The trials' database is gone until the next reset."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from statediff.errors import SandboxError
 from statediff.model.values import printable
+from statediff.systems.base.pristine import copy_content
 
 _STOP: Final = re.compile(
     r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)|(?P<end>;)", re.DOTALL
@@ -85,14 +86,23 @@ def load_dump(connection: sqlite3.Connection, path: Path) -> None:
         raise SandboxError(f"{path}: makes no table; is it a dump that failed?")
 
 
-def load_file(connection: sqlite3.Connection, path: Path) -> None:
-    """The database is what is committed in the file now, which somebody may be using."""
+def copy_file(path: Path, to: Path) -> None:
+    """`to` is the database as it is committed in the file now, which somebody may be using.
+
+    While we read it nobody begins its log anew: what is in the log belongs to the file.
+    """
+    log = path.with_name(f"{path.name}-wal")
     try:
         with contextlib.closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
         ) as source:
+            source.execute("BEGIN")
             if not source.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
                 raise SandboxError(f"{path}: is an empty database; expected one with tables")
-            source.backup(connection)
-    except sqlite3.Error as error:
+            copy_content(path, to)
+            if log.exists():
+                copy_content(log, to.with_name(f"{to.name}-wal"))
+        with contextlib.closing(sqlite3.connect(to)) as made:
+            made.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except (sqlite3.Error, OSError) as error:
         raise SandboxError(f"{path}: cannot be copied as a SQLite database: {error}") from error

@@ -1,10 +1,11 @@
 """A SQLite file that is put back by a copy and proven by its bytes.
 
 The pristine image is built when the sandbox starts (about 3 ms for `shop`): of DDL and seed, of a
-dump, or as a copy of a database file. It is kept in the evaluator's memory only, so that no file
-within an agent's reach decides what "pristine" means. It is in WAL mode, so that a feed can see
-what is committed during a run (`sqlite.feed`). The proof is a SHA-256 over the file's bytes, its
-kind, its mode and its neighbours in the folder; it uses nothing that captures state.
+dump, or as a copy of a database file. It is kept where it has no name (`base.pristine`), so that no
+file within an agent's reach decides what "pristine" means. It is in WAL mode, so that a feed can
+see what is committed during a run (`sqlite.feed`). The proof is a SHA-256 over the file's bytes,
+its kind, its mode and its neighbours in the folder; it uses nothing that captures state. The bytes
+are read again once somebody has written to the file.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar, Final
 
-from statediff.atomic import write_atomically
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.errors import SandboxError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
+from statediff.systems.base.pristine import Pristine, Version, folder_near, version_of
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.feed import SqliteFeed
-from statediff.systems.sqlite.loading import load_dump, load_file, run_script
+from statediff.systems.sqlite.loading import copy_file, load_dump, run_script
 from statediff.systems.sqlite.pages import FileConnection
 from statediff.systems.sqlite.scan import is_of_the_file
 from statediff.systems.sqlite.source import SqliteSource, stands_on_link, strange_side_file
@@ -38,6 +39,7 @@ from statediff.systems.sqlite.writer import SqliteWriter
 PAGE_BYTES: Final = 4096
 FILE_MODE: Final = 0o600
 METHOD: Final = "sha256 of the database file, its mode and the files beside it"
+"""Where nobody has written to the copy, its digest is the base's."""
 _PROBE_SECONDS: Final = 0.01
 
 
@@ -55,8 +57,9 @@ class EmbeddedDatabase:
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
         self.source = source.name
         self.file = folder / f"{source.name}.sqlite"
-        self.image, self.entities = build_image(source)
-        self.digest = hashlib.sha256(self.image).hexdigest()
+        with folder_near(folder) as near:
+            self.base, self.entities = build_base(source, near / "base")
+        self._made: Version = ()  # of the file as it was put back
         refined = self._refinement(source)
         self._read = SqliteSource(source.name, self.file, refined, in_place=True)
         self._feed = SqliteFeed(source.name, self.file, refined)
@@ -89,6 +92,14 @@ class EmbeddedDatabase:
         except sqlite3.Error as error:
             raise SandboxError(f"{self.source}: nobody can write to it: {error}") from error
 
+    def keep(self, to: Path) -> None:
+        """The place holds what is committed in the file now."""
+        copy_file(self.file, to)
+
+    def begin_at(self, kept: Path) -> None:
+        """The base is what was kept there, of this system or of another one."""
+        self.base, self.entities = taken(kept)
+
     def unplug(self, source: str) -> None:
         """The file is gone until the next reset."""
         remove(self.file)
@@ -103,7 +114,7 @@ class EmbeddedDatabase:
                     remove(Path(entry.path))
             if self.file.is_dir() and not self.file.is_symlink():
                 remove(self.file)
-            write_atomically(self.file, self.image, mode=FILE_MODE)
+            self._made = self.base.copy(self.file, FILE_MODE)
             self._read.is_unplugged = False
         except OSError as error:
             raise SandboxError(
@@ -115,7 +126,7 @@ class EmbeddedDatabase:
         drift = [
             self._drift(f"file {name}", "no such file", found) for name, found in self._neighbours()
         ]
-        content = b""
+        digest = ""
         try:
             status = self.file.lstat()
             if not stat.S_ISREG(status.st_mode):
@@ -126,13 +137,17 @@ class EmbeddedDatabase:
                 if mode != FILE_MODE:
                     expected, found = f"mode {FILE_MODE:04o}", f"mode {mode:04o}"
                     drift.append(self._drift(f"file {self.file.name}", expected, found))
-                content = self.file.read_bytes()
-                drift.extend(self._content_drift(content))
+                if version_of(status) == self._made:
+                    digest = self.base.digest
+                else:
+                    content = self.file.read_bytes()
+                    digest = hashlib.sha256(content).hexdigest()
+                    drift.extend(self._content_drift(content))
         except OSError as error:
             found = str(error.strerror)
             drift.append(self._drift(f"file {self.file.name}", "a readable file", found))
-        digest = hashlib.sha256(content).hexdigest()
-        return SourceProof(self.source, METHOD, self.digest, digest, self.entities), tuple(drift)
+        proof = SourceProof(self.source, METHOD, self.base.digest, digest, self.entities)
+        return proof, tuple(drift)
 
     def unsettled(self, deadline: float) -> str | None:
         """Waits until nobody holds a write transaction; why not, if `deadline` passes first.
@@ -205,17 +220,18 @@ class EmbeddedDatabase:
         return [(name, f"{status.st_size} bytes") for name, status in found.items()]
 
     def _content_drift(self, content: bytes) -> list[Drift]:
-        if content == self.image:
+        image = self.base.read()
+        if content == image:
             return []
         by_table = [
             self._drift(f"table {name}", expected, found)
-            for name, expected, found in differing_tables(self.image, content)
+            for name, expected, found in differing_tables(image, content)
         ]
         if by_table:
             return by_table
-        pages = range(0, max(len(content), len(self.image)), PAGE_BYTES)
+        pages = range(0, max(len(content), len(image)), PAGE_BYTES)
         first = next(
-            at for at in pages if content[at : at + PAGE_BYTES] != self.image[at : at + PAGE_BYTES]
+            at for at in pages if content[at : at + PAGE_BYTES] != image[at : at + PAGE_BYTES]
         )
         what = f"page {first // PAGE_BYTES + 1} of {self.file.name}"
         return [self._drift(what, "the pristine page", "other bytes")]
@@ -224,8 +240,8 @@ class EmbeddedDatabase:
         return Drift(self.source, what, expected, found)
 
 
-def build_image(source: PackSource) -> tuple[bytes, int]:
-    """The bytes of the pristine database, and how many rows its tables hold."""
+def build_base(source: PackSource, place: Path) -> tuple[Pristine, int]:
+    """The pristine database, and how many rows its tables hold; the place is free for a file."""
     given = [key for key in ("file", "dump", "ddl") if key in source.files]
     if len(given) != 1:
         key = given[1] if given else "kind"
@@ -234,22 +250,36 @@ def build_image(source: PackSource) -> tuple[bytes, int]:
         raise source.problem("seed", "`seed` goes with `ddl`")
     path = source.files[given[0]]
     try:
-        with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            if given == ["file"]:
-                load_file(connection, path)
-            elif given == ["dump"]:
-                connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-                load_dump(connection, path)
-            else:
-                _load_seed(connection, source)
-            names = connection.execute(_TABLES).fetchall()
-            return with_log(connection.serialize()), sum(_count(connection, n) for (n,) in names)
+        if given == ["file"]:
+            copy_file(path, place)
+        else:
+            with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+                made.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+                if given == ["dump"]:
+                    load_dump(made, path)
+                else:
+                    _load_seed(made, source)
+                place.write_bytes(made.serialize())
+        return taken(place)
     except (sqlite3.Error, MemoryError) as error:
         raise SandboxError(f"{source.name}: {path} does not make a database: {error}") from error
 
 
+def taken(place: Path) -> tuple[Pristine, int]:
+    """The database at the place as a base that has a log, and how many rows its tables hold."""
+    with place.open("r+b") as file:
+        head = file.read(PAGE_BYTES)
+        file.seek(0)
+        file.write(with_log(head))
+    with contextlib.closing(
+        sqlite3.connect(f"{place.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    ) as connection:
+        names = connection.execute(_TABLES).fetchall()
+        entities = sum(_count(connection, name) for (name,) in names)
+    return Pristine(place), entities
+
+
 def _load_seed(connection: sqlite3.Connection, source: PackSource) -> None:
-    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA foreign_keys = ON")
     run_script(connection, source.files["ddl"])
     if (seed := source.file("seed")) is not None:

@@ -38,6 +38,7 @@ from statediff.systems.tables.forms import (
     kinds_of,
 )
 from statediff.systems.tables.shape import MAX_BYTES, Exported, number_of, object_of
+from statediff.systems.tables.spelling import residue_of, residue_of_lines, said_beside
 from statediff.uncollected import uncollected
 
 DELIMITERS: Final[Mapping[str, str]] = {".csv": ",", ".tsv": "\t"}
@@ -80,14 +81,18 @@ def exported(
             known = None if forms is None else forms.sheets.get(before)
             sheets = workbooks.workbook_tables(file, known, found.sheets.setdefault(before, {}))
             tables = {f"{before}{name}": rows for name, rows in sheets.items()}
+            said, looks = workbooks.beside_of(file)
+            found.said |= {f"{before}{place}": digest for place, digest in said.items()}
+            found.leave(stem if before else "workbook", {"looks": looks})
         else:
             tables = {
                 _name(stem, path, first): _table(_name(stem, path, first), file, forms, found)
             }
         for name, rows in tables.items():
-            if name in named:
+            if name in named or name in found.residue:
                 raise _wrong(path, f"two of its files hold a table {name}; rename one")
             named[name] = rows
+    named |= {kind: rows for kind, rows in found.residue.items() if rows}
     are_texts = all(isinstance(f, Path) and f.suffix.lower() in _TEXTS for f in files.values())
     return Exported(named, not are_texts), found if forms is None else forms
 
@@ -189,9 +194,13 @@ def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[Any]
     if suffix == PARQUET:
         return [_value(row) for row in _parquet(name, file, forms, found)]
     if suffix in LINES:
-        return list(_lines(file, _text(file)))
+        text = _text(file)
+        lines = list(_lines(file, text))
+        found.leave(name, residue_of_lines(file, lines))
+        return lines
     header, cells = _cells(name, file, forms, found)
     known = (forms or found).numbers
+    found.leave(name, residue_of(file, header, cells, {c for of, c in known if of == name}))
     columns = list(zip(*cells, strict=True)) or [() for _ in header]
     made = [
         list(map(_cell, column)) if (name, of) in known else column
@@ -304,6 +313,7 @@ def _parquet(name: str, file: Path, forms: Forms | None, found: Forms) -> Iterat
             _check(file, departure_of_kinds(forms, name, found.kinds[name]))
             if not table.num_rows:
                 _check(file, departure_of_columns(forms, name, names))
+        found.said |= {f"{name}.{key}": said for key, said in said_beside(table.schema)}
         for batch in table.to_batches():
             yield from batch.to_pylist()
     except _PARQUET_FAULTS as error:

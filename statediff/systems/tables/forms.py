@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
+from statediff.systems.tables.inference import BESIDE, RESIDUE
 from statediff.systems.tables.workbooks import Columns
 
 _KINDS: Final = (
@@ -39,8 +40,23 @@ class Forms:
     """The names that a file has of its columns, with or without records."""
     kinds: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Place within a column of Parquet → the kind of value there."""
+    said: dict[str, str] = field(default_factory=dict)
+    """What the files of this state say beside their records: where → its digest."""
+    spelled: list[dict[str, Any]] = field(default_factory=list)
+    """How the records of each file are spelled."""
     sheets: dict[str, Columns] = field(default_factory=dict)
     """What the columns of workbooks hold, by what their tables are called in front."""
+
+    def leave(self, table: str, parts: Mapping[str, Any]) -> None:
+        """The residue of a table, if it has any."""
+        if parts:
+            self.spelled.append({"id": table, **parts})
+
+    @property
+    def residue(self) -> dict[str, list[dict[str, Any]]]:
+        """Type → the residue of all files, as records."""
+        said = [{"id": place, "digest": digest} for place, digest in sorted(self.said.items())]
+        return {RESIDUE: self.spelled, BESIDE: said}
 
 
 def departure_of_columns(forms: Forms, table: str, names: Iterable[str]) -> str | None:

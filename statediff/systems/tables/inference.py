@@ -17,6 +17,11 @@ from statediff.systems.tables.columns import columns_of
 from statediff.systems.tables.shape import Document, Record
 
 ID: Final = "id"
+RESIDUE: Final = "table.residue"
+"""The type of how the records of files are spelled: quotes, ends of lines, order."""
+BESIDE: Final = "table.beside"
+"""The type of what files say beside their records, each part by its digest."""
+_LAYOUT: Final = "programs write records in another order and spelling"
 Kinds = frozenset[Kind | None]
 """Kinds of values; None is that of null."""
 UNKEYED: Final[Kinds] = frozenset({None, Kind.LIST, Kind.MAP})
@@ -142,7 +147,15 @@ def infer_type(type_name: str, sides: Sequence[Seen], bases: int = 1) -> EntityT
         _field(name, sides, bases) for name in sorted(names, key=lambda field: (field != ID, field))
     )
     key = (ID,) if is_keyed else ()
-    return EntityType(type_name, key, fields, is_open=not sides[0].total, is_json=True)
+    return EntityType(
+        type_name,
+        key,
+        fields,
+        is_open=not sides[0].total,
+        is_json=True,
+        is_optional=type_name in (BESIDE, RESIDUE),
+        outside=_LAYOUT if type_name == RESIDUE else None,
+    )
 
 
 def _field(name: str, sides: Sequence[Seen], bases: int) -> Field:

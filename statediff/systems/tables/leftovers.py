@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,7 +18,7 @@ from zipfile import ZipFile
 
 from openpyxl.comments.comment_sheet import CommentSheet
 from openpyxl.packaging.relationship import get_dependents, get_rels_path
-from openpyxl.xml.functions import fromstring
+from openpyxl.xml.functions import fromstring, tostring
 
 PRESENTATION: Final = frozenset(
     (
@@ -28,6 +29,45 @@ PRESENTATION: Final = frozenset(
     )
 )
 """Parts that say how a sheet looks or is printed, or name a picture; they are not looked at."""
+_READ: Final = re.compile(
+    r"\[Content_Types\]\.xml|(xl/)?_rels/.*|xl/(workbook|sharedStrings|calcChain)\.xml"
+    r"|xl/(worksheets|threadedComments|persons|tables|comments)/(_rels/)?[^/]*\.(xml|rels)"
+    r"|xl/comments[^/]*\.xml|docProps/(core|app)\.xml|docProps/thumbnail\..*"
+)
+"""Members of the archive that are read as sheets, or that each program writes anew."""
+_LOOKS: Final = re.compile(r"xl/(styles\.xml|(theme|drawings|media|charts|printerSettings)/.*)")
+"""Members that say how it looks."""
+_BOOK: Final = "xl/workbook.xml"
+_FILTERED: Final = "_xlnm._FilterDatabase"
+_OF_BOOKS: Final = frozenset(
+    ("bookViews", "calcPr", "extLst", "fileRecoveryPr", "fileVersion", "sheets", "workbookPr")
+)
+"""What stands in a workbook's own part and is read as sheets, or says by what it was written."""
+
+
+def beside(archive: ZipFile) -> tuple[dict[str, str], str]:
+    """Where → digest of what a workbook says beside its sheets; and the digest of its looks."""
+    found, looks, seen = dict[str, str](), hashlib.sha256(), set[str]()
+    for member in sorted(archive.infolist(), key=lambda each: each.filename):
+        name, digest = member.filename, hashlib.sha256(archive.read(member)).hexdigest()
+        if name in seen:  # programs differ in which of two they read
+            found[f"{name} again"] = digest
+        elif _LOOKS.fullmatch(name):
+            looks.update(f"{name} {digest}\n".encode())
+        elif not _READ.fullmatch(name):
+            found[name] = digest
+        seen.add(name)
+    own = archive.read(_BOOK) if _BOOK in archive.namelist() else b"<workbook/>"
+    for part in fromstring(own):
+        for each in list(part):
+            if each.get("name") == _FILTERED:  # of a filter, which its sheet says
+                part.remove(each)
+        if local(part.tag) not in _OF_BOOKS and (len(part) or part.attrib):
+            digest = hashlib.sha256(repr(tostring(part)).encode()).hexdigest()
+            found[f"{_BOOK} {local(part.tag)}"] = digest
+    return found, looks.hexdigest()
+
+
 _CELLS: Final = "sheetData"
 _TOLD: Final = frozenset({_CELLS, "cols", "hyperlinks"})
 _REFERENCE: Final = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}id"

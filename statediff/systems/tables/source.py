@@ -125,7 +125,7 @@ class TablesSource:
 
     not_observed: ClassVar[tuple[str, ...]] = (
         "anything but the records of the file: it is taken for the whole state",
-        "the order of records, and how numbers and texts are written in the file",
+        "of JSON: the order of records, and how numbers and texts are written in the file",
     )
 
     def __init__(

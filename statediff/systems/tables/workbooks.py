@@ -11,7 +11,7 @@ a date, by the workbook's own epoch (1900 or 1904), is a text in ISO form; an er
 (`#DIV/0!`). Where a column held such cells before the run and no texts, a text that is spelled like
 one of them is the object {"text": text}: formulas and sorting do not take it for a date. A formula
 that nothing has computed is the object {"formula": text}. An empty cell is null; a row of empty
-cells is none. Styles, charts, pictures and macros are not looked at.
+cells is none. Names, macros, connections and whatever else a workbook has are `table.beside`.
 """
 
 from __future__ import annotations
@@ -92,6 +92,17 @@ def workbook_tables(
         raise _wrong(
             file, f"cannot be read as a workbook: {str(error.__cause__ or error)[:200]}"
         ) from error
+
+
+def beside_of(file: Path) -> tuple[dict[str, str], str]:
+    """What a workbook that was read says beside its sheets, and the digest of its looks."""
+    from statediff.systems.tables.leftovers import beside  # noqa: PLC0415 - as above
+
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return beside(archive)
+    except _FAULTS as error:
+        raise _wrong(file, f"cannot be read as a workbook: {str(error)[:200]}") from error
 
 
 def _size(file: Path) -> int:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.sqlite.loading import statements
-from statediff.systems.sqlite.sandbox import build_image
+from statediff.systems.sqlite.sandbox import build_base
 
 RICH = """
 PRAGMA foreign_keys=OFF;
@@ -54,8 +54,8 @@ COMMIT;
 def image(folder: Path, text: str, key: str = "dump") -> tuple[sqlite3.Connection, int]:
     path = folder / "app.sql"
     path.write_text(text, encoding="utf-8")
-    made, rows = build_image(PackSource("db", "sqlite", files={key: path}))
-    connection = sqlite3.connect(":memory:")
+    base, rows = build_base(PackSource("db", "sqlite", files={key: path}), folder / "made")
+    made, connection = base.read(), sqlite3.connect(":memory:")
     connection.deserialize(made[:18] + b"\x01\x01" + made[20:])  # without a log beside it
     return connection, rows
 
@@ -120,10 +120,10 @@ def test_a_file_that_is_in_use_is_copied_as_it_is_committed(tmp_path: Path) -> N
         user.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
         user.execute("BEGIN")
         user.execute("INSERT INTO t VALUES (2)")
-        _, rows = build_image(PackSource("db", "sqlite", files={"file": path}))
+        _, rows = build_base(PackSource("db", "sqlite", files={"file": path}), tmp_path / "made")
     assert rows == 1
     for content, message in ((b"not a database", "not a database"), (b"", "empty")):
         path.with_name("live.sqlite-wal").unlink(missing_ok=True)
         path.write_bytes(content)
         with pytest.raises(SandboxError, match=message):
-            build_image(PackSource("db", "sqlite", files={"file": path}))
+            build_base(PackSource("db", "sqlite", files={"file": path}), tmp_path / "other")

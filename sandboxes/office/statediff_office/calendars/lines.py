@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from statediff.model.batches import Row
 from statediff.model.values import Map, Value
+from statediff.systems.base.residue import residue, residue_type
 
 _FOLD: Final = re.compile(r"\r?\n[ \t]")
 _BARE: Final = re.compile(r"\r(?!\n)")
@@ -83,6 +85,25 @@ def _content_line(line: str) -> ContentLine:
             raise ValueError("a parameter without a name, or with one that is none")
         pairs.append((key.lower(), value.strip('"')) if is_pair else ("type", key))
     return ContentLine(name.upper(), tuple(pairs), line[at:])
+
+
+_STAMPS: Final = re.compile(
+    r"^(?:DTSTAMP|LAST-MODIFIED|REV|PRODID|VERSION|CALSCALE)[;:].*", re.IGNORECASE | re.MULTILINE
+)
+RESIDUE: Final = residue_type(
+    "calendar.residue",
+    "collection",
+    "name",
+    because="programs write stamps anew, and lines in another order, case and width",
+)
+"""What the rows of an object do not say: `stamps`, and `layout`, how all of it is spelled."""
+
+
+def residue_row(collection: str, name: str, text: str) -> Row:
+    """The residue of one object that was read."""
+    stamps = "\n".join(sorted(_STAMPS.findall(_FOLD.sub("", text))))
+    parts = residue({"stamps": stamps.encode(), "layout": text.encode()})
+    return {"collection": collection, "name": name, "residue": parts}
 
 
 def repeated_parameter(lines: Sequence[ContentLine]) -> str | None:

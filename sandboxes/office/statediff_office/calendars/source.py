@@ -29,17 +29,16 @@ from statediff_office.calendars.contacts import (
 )
 from statediff_office.calendars.dav import DavSession, dav_session
 from statediff_office.calendars.items import CALENDAR, FAULTS, ITEM, ITEM_TYPES, item_rows
+from statediff_office.calendars.lines import RESIDUE, residue_row
 
 ATTEMPTS: Final = 3
-TYPES: Final = (*CONTACT_TYPES, *ITEM_TYPES)
+TYPES: Final = (*CONTACT_TYPES, *ITEM_TYPES, RESIDUE)
 
 
 class CalendarSource:
     """The calendar at a URL, or those right below it."""
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "when and by what program objects were written: DTSTAMP, LAST-MODIFIED, REV, PRODID",
-        "which of the versions 3.0 and 4.0 a contact is written in",
         "scheduling that is under way",
         "access lists, colors and other properties of calendars and address books",
     )
@@ -138,6 +137,7 @@ def add_object(
             rows[kind].append(contact_row(collection, name, text))
         else:
             rows[kind].extend(item_rows(collection, name, text))
+        rows[RESIDUE.name].append(residue_row(collection, name, text))
     except FAULTS as error:
         why = f"{printable(path)} cannot be read: {printable(str(error)[:100])}"
         causes.setdefault(kind, []).append(why)

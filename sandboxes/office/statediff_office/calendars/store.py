@@ -32,6 +32,7 @@ from statediff.systems.hosted.folder import PROGRAM, entries, read_file
 from statediff.systems.relational.schema import Refine
 from statediff_office.calendars.contacts import ADDRESS_BOOK, CONTACT, contact_row
 from statediff_office.calendars.items import CALENDAR, FAULTS, ITEM, item_rows
+from statediff_office.calendars.lines import RESIDUE, residue_row
 from statediff_office.calendars.source import dav_state, spoiled_since
 
 ROOT: Final = "collection-root"
@@ -59,7 +60,7 @@ def _with_properties(entity: EntityType) -> EntityType:
 
 STORED_CALENDAR: Final = _with_properties(CALENDAR)
 STORED_BOOK: Final = _with_properties(ADDRESS_BOOK)
-STORED_TYPES: Final = (STORED_BOOK, CONTACT, STORED_CALENDAR, FILE, ITEM, LOOK)
+STORED_TYPES: Final = (STORED_BOOK, CONTACT, STORED_CALENDAR, FILE, ITEM, LOOK, RESIDUE)
 _NAMED: Final = {
     "VCALENDAR": (CALENDAR.name, "C:calendar-description"),
     "VADDRESSBOOK": (ADDRESS_BOOK.name, "CR:addressbook-description"),
@@ -71,8 +72,6 @@ class RadicaleStoreSource:
     """The store in a folder; `looks` says what the agent's account was given, or None."""
 
     not_observed: ClassVar[tuple[str, ...]] = (
-        "when and by what program objects were written: DTSTAMP, LAST-MODIFIED, REV, PRODID",
-        "which of the versions 3.0 and 4.0 a contact is written in",
         "what a client keeps to follow changes (sync tokens, ETags), and the server's caches",
         "listings of collections that show no object",
         "modes of collections and objects, but odd ones, and names elsewhere that lead to a file",
@@ -229,6 +228,7 @@ def _objects(
                 rows[CONTACT.name].append(contact_row(path, name, text))
             else:
                 rows[ITEM.name].extend(item_rows(path, name, text))
+            rows[RESIDUE.name].append(residue_row(path, name, text))
         except (*FAULTS, UnicodeDecodeError):
             continue  # reported as a file, by its digest
         reported.add(f"{place}/{name}")

@@ -1,0 +1,106 @@
+"""A file that others are copied from, and how a copy shows that nobody has written to it since.
+
+The kernel copies: where the file system shares blocks (Btrfs, XFS) nothing is read or written. A
+file of a version that we made holds what we put there: any write, in whatever way, changes the time
+of its last change, which no program can set. Before Linux 6.13 that time counts in
+ticks of up to 10 ms, so that a write in the tick of the copy does not show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import weakref
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import Final
+
+Version = tuple[int, ...]
+
+_BLOCK_BYTES: Final = 8 * 1024 * 1024
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def version_of(status: os.stat_result) -> Version:
+    """Another one after each write, and after each change of owner, mode, names or attributes."""
+    # The change time too: the modification time can be set back by anyone who owns the file.
+    return (
+        *(status.st_dev, status.st_ino, status.st_mode, status.st_size),
+        *(status.st_mtime_ns, status.st_ctime_ns),
+    )
+
+
+class Pristine:
+    """The bytes of a base: a file without a name, of which no copy is made once it was written to.
+
+    It is made of the one at the place, whose name is taken from it.
+    """
+
+    def __init__(self, place: Path) -> None:
+        self._file = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._file)
+        place.unlink()
+        with self._opened() as file:
+            self.digest = hashlib.file_digest(file, "sha256").hexdigest()
+        self._version = version_of(os.fstat(self._file))
+
+    def _opened(self) -> BufferedReader:
+        return open(self._file, "rb", closefd=False)
+
+    def copy(self, place: Path, mode: int) -> Version:
+        """The file at the place, in a folder that is there, is a copy; its version.
+
+        Raises `OSError`.
+        """
+        if version_of(os.fstat(self._file)) != self._version:
+            raise OSError("what it is copied from was written to by somebody else")
+        part = place.with_name(f".{os.urandom(8).hex()}.part")
+        target = os.open(part, _NEW, mode)
+        try:
+            os.fchmod(target, mode)
+            _copy(self._file, target)
+            part.replace(place)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+        finally:
+            os.close(target)
+        return version_of(place.lstat())
+
+    def read(self) -> bytes:
+        """The bytes themselves."""
+        with self._opened() as file:
+            file.seek(0)
+            return file.read()
+
+
+@contextlib.contextmanager
+def folder_near(folder: Path) -> Iterator[Path]:
+    """A folder for a while, in the file system in which the other one is, or will be."""
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    place = folder if os.access(folder, os.W_OK) else None
+    with tempfile.TemporaryDirectory(dir=place, prefix=".statediff-") as made:
+        yield Path(made)
+
+
+def copy_content(place: Path, to: Path) -> None:
+    """A new file holds what another one does. Raises `OSError`."""
+    with place.open("rb") as source, to.open("xb") as target:
+        _copy(source.fileno(), target.fileno())
+
+
+def _copy(source: int, target: int) -> None:
+    """The empty target holds what the source does. Raises `OSError`."""
+    at, size = 0, os.fstat(source).st_size
+    while at < size:
+        done = 0
+        with contextlib.suppress(OSError, AttributeError):  # of two file systems; not on Linux
+            done = os.copy_file_range(source, target, size - at, at, at)
+        at += done or os.pwrite(target, os.pread(source, _BLOCK_BYTES, at), at)
+        if not done and os.fstat(source).st_size < size:
+            raise OSError("it was cut short while it was copied")
