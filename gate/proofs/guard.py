@@ -15,7 +15,6 @@ import argparse
 import json
 import random
 import re
-import signal
 import statistics
 import subprocess
 import sys
@@ -137,8 +136,8 @@ def watched(
         found = re.search(r"actually processed: (\d+)", said)
         assert found is not None, said
         counts.append(int(found[1]))
-    at_work.send_signal(signal.SIGINT)
-    assert at_work.wait(600) == 0
+    at_work.kill()
+    at_work.wait()
     subprocess.run(guard(url, "--once"), cwd=home, stdout=subprocess.DEVNULL, check=False)
     return planted, starts, counts[0], counts[1]
 
