@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from statediff.agents.trial import AgentRun
 from statediff.capture.acknowledged import by_word
@@ -23,10 +23,13 @@ from statediff.capture.source import Clock, Source
 from statediff.capture.take import is_ruined
 from statediff.capture.unread import lose_states
 from statediff.evidence import documents
+from statediff.evidence.verify import OBSERVATION
+from statediff.kernel import Evaluated
 from statediff.model.explanation import unread_because
 from statediff.model.readings import Capture, Timeline
 from statediff.model.state import ChunkStore
 from statediff.model.trace import Trace
+from statediff.observing import observed_as
 from statediff.systems.base.others import Others
 from statediff.systems.base.protocol import Receipt, Sandbox, Settled
 from statediff.total import in_any_case, words_of
@@ -178,6 +181,28 @@ def _timeline(receipt: Receipt, run: AgentRun, settled: Settled) -> Timeline:
         settled_at=settled.settled_at,
         unsettled=settled.unsettled,
     )
+
+
+def signed_before_judging(
+    observe: Callable[[], Any], files: TrialFiles
+) -> Callable[[Evaluated], Evaluated]:
+    """What an observer signs is kept now, and will be in the bundle of what is judged of it.
+
+    A bundle that had to be made of something else has none, and the trial says so.
+    """
+
+    def unsigned(error: Exception) -> None:
+        files.name("what the observer signed, in the bundle", words_of(error))
+
+    document = in_any_case(observe, unsigned)
+    path = files.folder / OBSERVATION
+    if document is not None:
+        files.write("what the observer signed", partial(save_document, path, document))
+
+    def into(judged: Evaluated) -> Evaluated:
+        return in_any_case(partial(observed_as, judged, document), unsigned) or judged
+
+    return into
 
 
 def completed_receipt(

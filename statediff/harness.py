@@ -8,7 +8,8 @@
 5. Capture after, with what the feeds saw: by feed where one establishes the state, else by scan, or
    by both (`capture/guard.py`). The feeds are detached, whatever happened. Of a run beside others
    only the agent's own part is judged (`capture/own_part.py`).
-6. Judge and package (`evaluate`), the roots of both states being in a log first, if there is one.
+6. Judge and package (`evaluate`), the roots of both states being in a log first, if there is one,
+   and all that was captured and recorded being signed by an observer, if there is one.
 
 Whatever is odd about the run is data for judging, and so is whatever fails around it from the
 moment the agent has begun (`statediff.total`): a verdict comes of what could be seen. What raises
@@ -25,7 +26,14 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from statediff.after_agent import Course, Opened, acknowledge, completed_receipt, own_part_of
+from statediff.after_agent import (
+    Course,
+    Opened,
+    acknowledge,
+    completed_receipt,
+    own_part_of,
+    signed_before_judging,
+)
 from statediff.agents.conversation import Conversation, Scene, Simulated, spoken
 from statediff.agents.own_secrets import OwnSecrets, own_secrets
 from statediff.agents.trial import Agent, AgentRun, Isolated, Trial, Trusted
@@ -69,6 +77,7 @@ from statediff.model.state import ChunkStore
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
+from statediff.observing import Observer
 from statediff.reads.library import Library
 from statediff.systems.base.others import Others
 from statediff.systems.base.privacy import unreadable_memory
@@ -124,6 +133,8 @@ class TrialPlan:
     """What the state roots are salted by; the run's, and no bundle has it."""
     register: Callable[[str, Mapping[str, str]], None] | None = None
     """Puts the state roots of the trial, by side, into a log, before anything is judged."""
+    observer: Observer | None = None
+    """Signs what was captured and recorded, before anything is judged."""
 
 
 @dataclass(frozen=True)
@@ -222,13 +233,26 @@ def run_trial(
             files.note("the log's entry", partial(plan.register, plan.id, roots.by_side))
         return judged(before, after, roots=roots)
 
+    sign = _signed(observed, trial_facts(sandbox, observed, agent.name, plan), plan.observer)
     observed = _settled_reading(observed, judged, store)
-    evaluated = judged_in_any_case(judge, observed.before, observed.after)
+    evaluated = sign(judged_in_any_case(judge, observed.before, observed.after))
     _require_served(observed, evaluated.judgement)
     _require_answerable(observed, evaluated.judgement)
     bundle_folder = plan.folder / BUNDLE
     files.write("bundle", partial(save, evaluated.bundle, bundle_folder))
     return JudgedTrial(observed, evaluated, bundle_folder, files.finish())
+
+
+def _signed(
+    observed: ObservedTrial, facts: TrialFacts, observer: Observer | None
+) -> Callable[[Evaluated], Evaluated]:
+    """Have the observer sign, now; gives what puts that into the bundle of what is judged."""
+    if observer is None:
+        return lambda evaluated: evaluated
+    others, run = observed.further[1:], observed.run
+    ends = [(observed.before, observed.after), *((each.before, each.after) for each in others)]
+    said = partial(observer.observe, ends, facts, run.trace, run.answer, observed.timeline)
+    return signed_before_judging(said, observed.files)
 
 
 def _contract_hooks(contract: ContractFile, hooks: Hooks) -> Hooks:

@@ -60,16 +60,16 @@ def _postgres(folder: Path, programs: Path, run: list[str]) -> Iterator[int]:
 
 
 @contextmanager
-def mariadb() -> Iterator[tuple[int, str]]:
+def mariadb(*options: str) -> Iterator[tuple[int, str]]:
     """The port and the socket of a MariaDB server; its account `root` needs no password."""
     if shutil.which("mariadbd") is None or shutil.which("mariadb-install-db") is None:
         pytest.skip("Debian's MariaDB is not installed")
-    with _folder("mysql") as (folder, _), _mariadb(folder) as found:
+    with _folder("mysql") as (folder, _), _mariadb(folder, options) as found:
         yield found
 
 
 @contextmanager
-def _mariadb(folder: Path) -> Iterator[tuple[int, str]]:
+def _mariadb(folder: Path, options: tuple[str, ...]) -> Iterator[tuple[int, str]]:
     user = ["--user=mysql"] if os.getuid() == 0 else []
     data, line = folder / "data", f"{folder}/s.sock"
     subprocess.run(
@@ -81,7 +81,7 @@ def _mariadb(folder: Path) -> Iterator[tuple[int, str]]:
     command = [
         "mariadbd", *user, f"--datadir={data}", f"--port={port}", "--bind-address=127.0.0.1",
         f"--socket={line}", f"--pid-file={folder}/pid", "--skip-log-bin",
-        "--innodb-flush-log-at-trx-commit=0",
+        "--innodb-flush-log-at-trx-commit=0", *options,
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log)

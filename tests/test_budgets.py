@@ -10,28 +10,28 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 116_000,
+    "statediff": 116_500,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
     "statediff_data": 1_200,
     "statediff_erp": 1_000,
-    "statediff_gate": 5_050,
+    "statediff_gate": 6_600,
     "statediff_git": 6_650,
     "statediff_mariadb": 4_000,
     "statediff_office": 5_415,
     "statediff_payments": 1_800,
-    "statediff_postgres": 6_000,
+    "statediff_postgres": 6_150,
     "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
     "statediff_lab": 29_050,
 }
 """Lines of Python of each package, at most."""
-BENCHMARKS: Final = 14_700
-TESTS: Final = 115_600
+BENCHMARKS: Final = 14_900
+TESTS: Final = 116_200
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
-GATE: Final = 2_350
+GATE: Final = 2_870
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
 """Modules of the core."""

@@ -38,7 +38,7 @@ RECORDS: Final = Path(".statediff") / "gate"
 _CODES: Final = {"allow": 0, "deny": 1, "hold": 3}
 
 
-def gate(
+def gate(  # noqa: PLR0913 - options of a command
     contract: Annotated[Path, typer.Argument(metavar="CONTRACT", help="What may be done.")],
     command: Annotated[
         list[str] | None,
@@ -52,19 +52,42 @@ def gate(
     mcp: Annotated[
         bool, typer.Option("--mcp", help="Serve `query` and `execute` to an MCP client on stdio.")
     ] = False,
+    hook: Annotated[
+        bool, typer.Option("--hook", help="Judge each push to a bare git repository from now on.")
+    ] = False,
+    listen: Annotated[
+        str | None,
+        typer.Option("--listen", metavar="HOST:PORT", help="Judge each letter that comes there."),
+    ] = None,
+    trust: Annotated[
+        Path | None,
+        typer.Option("--trust", metavar="FILE", help="Whose approvals let a held push pass."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Stand before databases: commit what an agent does there only where its contract allows it.
+    """Stand before systems: commit what an agent does there only where its contract allows it.
 
     With a program, it runs on copies; what it did is committed on MATCH, else held. Ends with 0
     where it was committed, 1 where it was denied, 3 where it is held.
     """
-    if mcp == bool(command):
-        raise UsageError("give the agent's program behind `--`, or serve it tools with --mcp")
+    if mcp + hook + bool(listen) + bool(command) != 1:
+        raise UsageError("give the agent's program behind `--`, or one of --mcp, --hook, --listen")
     systems = pairs(state)
-    if mcp:
+    if hook:
+        from statediff_gate.pushes import install
+
+        folder = install(contract, systems, pairs(account or ()), records, key, trust)
+        print_result({"hooks": shown(folder)}, f"each push is judged by {shown(folder)}",
+                     as_json=as_json)  # fmt: skip
+        return 0
+    if mcp or listen:
         with _gate(contract, systems, account, records, key) as opened:
-            _serve(opened)
+            if listen:
+                from statediff_gate.relay import serve
+
+                serve(opened, listen)
+            else:
+                _serve(opened)
         return 0
     from statediff.packs import known_sandbox
     from statediff.scoring import contract_of

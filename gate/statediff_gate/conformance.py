@@ -75,6 +75,16 @@ class AdapterSuite(ABC):
     transactions: ClassVar[Mapping[str, tuple[str, ...]]] = TRANSACTIONS
     further: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Transactions in words of the system's own."""
+    refused: ClassVar[tuple[str, str]] = (
+        "UPDATE orders SET cents = 5", "UPDATE orders SET no_such = 1",
+    )  # fmt: skip
+    """A statement that the system takes, and then one that it does not."""
+    killed: ClassVar[tuple[str, ...]] = ("UPDATE orders SET cents = 71 WHERE id = 7",)
+    """The transaction of a gate that is killed."""
+
+    def is_written(self, state: State) -> bool:
+        """True where `killed` holds."""
+        return bool(dict(state.tables["orders"].rows())[7,]["cents"] == 71)
 
     @abstractmethod
     def make(self, tmp_path: Any) -> Any:
@@ -123,7 +133,7 @@ class AdapterSuite(ABC):
                     require_alike(before, self.look(place, before), f"{name} is seen")
                 system.abort()
                 require_alike(before, self.look(place, before), name)
-                system.begin()
+                system.begin(named(system, name))
                 for each in statements:
                     system.run(each)
                 system.abort()
@@ -135,10 +145,10 @@ class AdapterSuite(ABC):
         system = self.open(place)
         before = self.look(place, None)
         try:
-            system.begin()
-            system.run("UPDATE orders SET cents = 5")
+            system.begin(named(system, "refused"))
+            system.run(self.refused[0])
             with pytest.raises(Refused):
-                system.run("UPDATE orders SET no_such = 1")
+                system.run(self.refused[1])
             system.abort()
             require_alike(before, self.look(place, before), "after it")
         finally:
@@ -154,8 +164,7 @@ class AdapterSuite(ABC):
         process.join(60)
         assert process.exitcode == -signal.SIGKILL
         self.open(place).close()  # ends what a gate that is gone left prepared
-        rows = dict(self.look(place, before).tables["orders"].rows())
-        assert rows[7,]["cents"] == (71 if moment == "committed" else 70)
+        assert self.is_written(self.look(place, before)) == (moment == "committed")
         if moment != "committed":
             require_alike(before, self.look(place, before), "after it")
 
@@ -188,24 +197,25 @@ def _shown(state: State, name: str) -> Any:
 
 
 def _prepared(system: Participant, statements: Sequence[str], name: str) -> Any:
-    system.begin()
+    system.begin(named(system, name))
     for each in statements:
         system.run(each)
-    return system.prepare(f"statediff-gate:1:{name.replace(' ', '-')}")
+    return system.prepare()
+
+
+def named(system: Participant, what: str) -> str:
+    """The name of a transaction that the gate of this system would give."""
+    journal = getattr(system, "_journal", None)
+    return what if journal is None else str(journal.name(what.replace(" ", "-")))
 
 
 def _killed(suite: AdapterSuite, place: Any, moment: str) -> None:
     system = suite.open(place)
-    system.begin()
-    system.run("UPDATE orders SET cents = 71 WHERE id = 7")
+    system.begin(named(system, "killed"))
+    for each in suite.killed:
+        system.run(each)
     if moment != "run":
-        system.prepare(suite_name(system))
+        system.prepare()
     if moment == "committed":
         system.commit()
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def suite_name(system: Participant) -> str:
-    """A name of a transaction that the gate of this system would give."""
-    journal = getattr(system, "_journal", None)
-    return "kit" if journal is None else str(journal.name("kit"))

@@ -29,8 +29,7 @@ from statediff.model.readings import Capture, SourceCapture
 from statediff.model.verdict import Decision
 from statediff.packs import known_sandbox
 from statediff.scoring import contract_of
-from statediff.systems.base.tool import ToolError
-from statediff.systems.relational.tools import Scalar, refuse_transactions
+from statediff.systems.relational.tools import Scalar
 from statediff.workspace.inputs import refinements
 from statediff_gate.course import rows_alone, structural
 from statediff_gate.deciding import Deciding
@@ -41,7 +40,7 @@ from statediff_gate.outcome import Outcome, Statement, changed
 from statediff_gate.participant import Answer, Participant, Prepared, Refused
 from statediff_gate.records import Records
 from statediff_gate.sqlite import SqliteGate
-from statediff_gate.systems import open_participants
+from statediff_gate.systems import Place, open_participants
 
 _LOOKS: Final = 3
 """How often what others commit in between is judged again, where they do not stop."""
@@ -58,7 +57,7 @@ class Gate:
     def __init__(
         self,
         contract: ContractFile | str | Path,
-        systems: Mapping[str, str | Path],
+        systems: Mapping[str, Place],
         *,
         folder: str | Path,
         key: str | Path,
@@ -74,6 +73,12 @@ class Gate:
             None if schema is None else Path(schema), known_sandbox(self.contract)
         )
         self._systems = open_participants(systems, accounts or {}, refined, self._journal)
+        self.approvals: Mapping[str, Approval] = {}
+        """By the digest that they open, where a transaction brings none of its own."""
+        worlds = [each.world("before").state.schema for each in self._systems.values()]
+        named = [any(t.name.startswith("db.") for t in schema.types) for schema in worlds]
+        self._shares_names = sum(named) > 1
+        """Several systems call their structure by the same names."""
         self._rows: dict[tuple[str, str], tuple[SourceCapture, SourceCapture]] = {}
         try:
             self._check()
@@ -131,6 +136,13 @@ class Gate:
         """`execute` in a thread, while the loop goes on."""
         return await asyncio.to_thread(self.execute, statements, approval=approval)
 
+    def standing(self, statements: Sequence[str | Statement]) -> Decision:
+        """The decision over a transaction of these, which is neither made nor written down."""
+        with self.transaction() as begun:
+            for source, text, values in map(self._statement, statements):
+                begun.run(text, values, source)
+            return self._judged(begun)[0].decision
+
     def begin_run(self) -> None:
         """Another run begins: what was committed so far belongs to the world before it.
 
@@ -144,9 +156,9 @@ class Gate:
         """The answer to a statement, in a transaction that is rolled back. Raises `Refused`."""
         system = self._systems[self._named(source)]
         with self._turn:
-            system.begin()
+            system.begin(self._journal.name(secrets.token_hex(8)))
             try:
-                return _run(system, statement, ())
+                return system.run(statement)
             finally:
                 system.abort()
 
@@ -237,7 +249,7 @@ class Gate:
         for name, system in self._systems.items():
             found = prepared.get(name)
             part = system.world(side) if found is None else getattr(found, side)
-            parts.append(part if len(self._systems) == 1 else self._rows_of(name, side, part))
+            parts.append(self._rows_of(name, side, part) if self._shares_names else part)
         return Capture(tuple(parts))
 
     def _rows_of(self, name: str, side: str, part: SourceCapture) -> SourceCapture:
@@ -255,7 +267,7 @@ class Gate:
         if found.decision is not Decision.ALLOW:
             return found.decision, found.why
         doubts = [f"{n}: {each.doubt}" for n, each in prepared.items() if each.doubt is not None]
-        if len(self._systems) > 1:
+        if self._shares_names:
             doubts += [
                 f"{name}: the structure of one of several systems changed ({each})"
                 for name, found in prepared.items()
@@ -280,7 +292,7 @@ class Gate:
     def _judged(self, begun: Transaction) -> tuple[Outcome, Mapping[str, Prepared]]:
         """Prepare every system, and decide. Raises `Refused`."""
         systems = begun.systems
-        prepared = {name: each.prepare(begun.name) for name, each in systems.items()}
+        prepared = {name: each.prepare() for name, each in systems.items()}
         decision, why = self._decide(prepared)
         found = {name: each.changes for name, each in prepared.items()}
         outcome = Outcome(
@@ -301,10 +313,16 @@ class Gate:
         held = (Decision.HOLD, hold.why)
         return self.execute(hold.statements, approval=approval, at_most=held)
 
+    def participant(self, source: str) -> Participant:
+        """The system of this name."""
+        return self._systems[self._named(source)]
+
     def product(self, source: str) -> tuple[str, str]:
-        """The product behind a source: its name for people, and its dialect."""
-        is_durable = self._systems[source].is_durable
-        return ("PostgreSQL", "postgres") if is_durable else ("SQLite", "sqlite")
+        """The product behind a source: its name for people, and its dialect. `UsageError`."""
+        product = self._systems[source].product
+        if product is None:
+            raise UsageError(f"{source}: takes no SQL")
+        return product
 
 
 class Transaction:
@@ -319,6 +337,7 @@ class Transaction:
         self.statements: list[Statement] = []
         self.answers: list[Answer] = []
         self._refused: Refused | None = None
+        self._found: Approval | None = None
         self.is_over = False
 
     def run(
@@ -332,9 +351,12 @@ class Transaction:
         try:
             if name not in self.systems:
                 system = self._gate._systems[name]  # noqa: SLF001 - of this module
-                system.begin()
+                singles = [each for each in (system, *self.systems.values()) if each.is_single]
+                if singles and self.systems:
+                    raise Refused(f"{singles[0].name}: is no part of a transaction with others")
+                system.begin(self.name)
                 self.systems[name] = system
-            answer = _run(self.systems[name], statement, values)
+            answer = self.systems[name].run(statement, values)
         except Refused as error:
             self._refused = error
             raise
@@ -350,7 +372,10 @@ class Transaction:
                 raise self._refused
             outcome, found = gate._judged(self)  # noqa: SLF001 - of this module
             prepared.update(found)
-            is_approved = self._approval is not None and gate._is_approved(self._approval, outcome)  # noqa: SLF001 - of this module
+            if self._approval is None:
+                self._found = gate.approvals.get(outcome.digest or "")
+            approval = self._approval or self._found
+            is_approved = approval is not None and gate._is_approved(approval, outcome)  # noqa: SLF001 - of this module
             if outcome.decision is Decision.ALLOW or is_approved:
                 outcome = self._written(changed(outcome, is_committed=True), prepared)
                 gate._commit(self, prepared)  # noqa: SLF001 - of this module
@@ -364,7 +389,8 @@ class Transaction:
         return self._written(outcome, prepared)
 
     def _written(self, outcome: Outcome, prepared: Mapping[str, Prepared]) -> Outcome:
-        return self._gate._written(outcome, tuple(self.statements), prepared, self._approval)  # noqa: SLF001 - of this module
+        approval = self._approval or (self._found if outcome.is_committed else None)
+        return self._gate._written(outcome, tuple(self.statements), prepared, approval)  # noqa: SLF001 - of this module
 
     def abort(self) -> None:
         """Nothing of it holds."""
@@ -373,11 +399,3 @@ class Transaction:
             for system in self.systems.values():
                 system.abort()
             self._gate._journal.forget(self.name)  # noqa: SLF001 - of this module
-
-
-def _run(system: Participant, text: str, values: Sequence[Scalar]) -> Answer:
-    try:
-        refuse_transactions(text)
-    except ToolError as error:
-        raise Refused(str(error)) from error
-    return system.run(text, values)

@@ -122,6 +122,21 @@ def read_approval(
     )  # fmt: skip
 
 
+def approvals_in(
+    folder: Path, trust: Sequence[Signer], used: Path, contract_digest: str
+) -> dict[str, Approval]:
+    """The approvals in the folder that count now and were not used, by what they open."""
+    found = {}
+    for path in sorted(folder.glob("*.json")):
+        try:
+            said = read_approval(read_file(path), trust, utc_now(), contract_digest)
+        except (BundleError, UsageError):
+            continue  # of another time, or of nobody who may
+        if not (used / said.name).exists():
+            found[said.digest] = said
+    return found
+
+
 def utc_now() -> datetime:
     """This second."""
     return datetime.now(UTC).replace(microsecond=0)

@@ -56,6 +56,13 @@ class Journal:
         self._folder = folder / "decided"
         self.number = secrets.randbits(62)
         self._held: dict[str, int] = {}
+        self.systems: tuple[str, ...] = ()
+        """The names of those that are committed together."""
+        self._ended: set[str] = set()
+
+    def beside(self, name: str) -> Path:
+        """The place of a file of this name in the folder of the records."""
+        return self._folder.parent / name
 
     def name(self, transaction: str) -> str:
         """The name of a transaction of this gate."""
@@ -79,13 +86,14 @@ class Journal:
                 [name, doc.key_document(key_of(entity, each)), _digest(old), _digest(new)]
                 for old, new, each in sides.values()
             ]
-        self._put(transaction, write({"source": source, "rows": rows}), _PENDING)
+        said = {"source": source, "rows": rows, "systems": [*self.systems]}
+        self._put(transaction, write(said), _PENDING)
         self._held[transaction] = os.open(self._path(transaction, _PENDING), os.O_RDONLY)
         fcntl.flock(self._held[transaction], fcntl.LOCK_EX)
 
     def decide(self, transaction: str) -> None:
         """The transaction is to be committed in every system, whatever happens. Durable."""
-        self._put(transaction, b"", "")
+        self._put(transaction, write([*self.systems]), "")
         self._release(transaction)
 
     def is_decided(self, transaction: str) -> bool:
@@ -97,6 +105,17 @@ class Journal:
         self._release(transaction)
         with contextlib.suppress(FileNotFoundError):
             self._path(transaction).unlink()
+
+    def end(self, transaction: str) -> None:
+        """Note that one system of a gate that is gone ended it; others may still have to."""
+        self._ended.add(transaction)
+
+    def forget_ended(self) -> None:
+        """Every system is open: what was ended in all that it lay in holds there, or nowhere."""
+        for each in self._ended:
+            path = self._path(each)
+            if path.exists() and {*read(path.read_bytes(), str(path))} <= {*self.systems}:
+                self.forget(each)
 
     def settle(self, source: str, look: Look) -> None:
         """Decide what gates that are gone had proposed. `StorageError` where nobody can know."""
@@ -110,11 +129,11 @@ class Journal:
                 os.close(descriptor)
             document = read(path.read_bytes(), str(path))
             if document["source"] == source:
-                self._settle(path, document["rows"], look)
+                self._settle(path, document, look)
 
-    def _settle(self, path: Path, rows: list[Any], look: Look) -> None:
+    def _settle(self, path: Path, document: Any, look: Look) -> None:
         found = set[str]()
-        for name, key, old, new in rows:
+        for name, key, old, new in document["rows"]:
             there: Any = (
                 look.count(name, key) if isinstance(key, str)
                 else _digest(look.row(name, doc.key_from(key)))
@@ -127,7 +146,8 @@ class Journal:
                 f"or rename it to {path.stem} to have the others committed"
             )
         if found == {_THERE}:
-            write_atomically(path.with_suffix(""), b"", durable=True)
+            decided = write(document["systems"])
+            write_atomically(path.with_suffix(""), decided, durable=True)
         path.unlink()
         sync_folder(self._folder)
 

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 
 from statediff.model.batches import Row
 from statediff.model.readings import SourceCapture
-from statediff.systems.relational.tools import Scalar
+from statediff.systems.base.tool import ToolError
+from statediff.systems.relational.tools import Scalar, refuse_transactions
 
 MOST_ROWS = 1000
 """Rows that one statement brings back at most."""
@@ -64,14 +65,26 @@ class Refused(Exception):
     """The system did not take a statement, or cannot prepare what was done; nothing holds."""
 
 
+def refuse_ends(statement: str) -> None:
+    """Raise `Refused` for SQL that would begin or end a transaction."""
+    try:
+        refuse_transactions(statement)
+    except ToolError as error:
+        raise Refused(str(error)) from error
+
+
 class Participant(Protocol):
     """A system behind the gate."""
 
     name: str
     is_durable: ClassVar[bool]
     """A prepared transaction survives a crash. Of several systems one may be without that."""
+    is_single: ClassVar[bool]
+    """Its transaction is one with no other system's."""
     counters: ClassVar[tuple[str, ...]]
     """Counters that an aborted transaction may leave moved."""
+    product: ClassVar[tuple[str, str] | None]
+    """What people call it, and its dialect of SQL; None of one that takes no SQL."""
 
     def require_account(self) -> None:
         """The agent's account is one that a gate can stand before. `UsageError`."""
@@ -79,14 +92,14 @@ class Participant(Protocol):
     def begin_run(self) -> None:
         """Begin another run: the agent's work so far belongs to the world."""
 
-    def begin(self) -> None:
-        """A transaction of the agent's is open."""
+    def begin(self, transaction: str) -> None:
+        """A transaction of the agent's is open; its name is for `recover`."""
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
         """One statement in it. Raises `Refused`."""
 
-    def prepare(self, transaction: str) -> Prepared:
-        """All that a commit would do. `transaction` names it, for `recover`. Raises `Refused`."""
+    def prepare(self) -> Prepared:
+        """All that a commit would do. Raises `Refused`."""
 
     def world(self, moment: str) -> SourceCapture:
         """The world as it was last seen: `before` without the agent's part, `after` with it."""

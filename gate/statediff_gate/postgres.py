@@ -41,7 +41,14 @@ from statediff_gate.course import Course, Own, alike, key_of
 from statediff_gate.decoding import Ended, Logged, RowLine, Unreadable, transactions
 from statediff_gate.following import DECODES, Snapshot, Tables, read_world, require_settings
 from statediff_gate.journal import Journal, number_of
-from statediff_gate.participant import MOST_ROWS, Answer, Prepared, Refused
+from statediff_gate.participant import (
+    MOST_ROWS,
+    Answer,
+    Prepared,
+    Refused,
+    refuse_ends,
+)
+from statediff_gate.statements import POSTGRES
 
 _SLOT: Final = "SELECT pg_create_logical_replication_slot(%s, 'test_decoding', true, true)"
 _DECODE: Final = (
@@ -79,6 +86,8 @@ class PostgresGate:
     """One database behind the gate."""
 
     is_durable: ClassVar[bool] = True
+    is_single: ClassVar[bool] = False
+    product: ClassVar[tuple[str, str] | None] = ("PostgreSQL", POSTGRES)
     counters: ClassVar[tuple[str, ...]] = (
         "sequences: `nextval` and `setval` hold at once, whatever becomes of the transaction",
         "transaction numbers",
@@ -140,7 +149,8 @@ class PostgresGate:
     def begin_run(self) -> None:
         self._course.begin_run()
 
-    def begin(self) -> None:
+    def begin(self, transaction: str) -> None:
+        self._name = transaction
         try:
             with self._agent.pipeline():
                 self._agent.execute("BEGIN")
@@ -150,6 +160,7 @@ class PostgresGate:
             raise Refused(f"{self.name}: no transaction can begin: {cause_of(error)}") from error
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
+        refuse_ends(statement)
         cursor = self._agent.cursor()
         text = (with_percent_marks(statement) if values else statement).encode()
         try:
@@ -161,8 +172,8 @@ class PostgresGate:
         touched = cursor.rowcount if cursor.rowcount >= 0 else None
         return Answer(names, rows[:MOST_ROWS], touched, len(rows) > MOST_ROWS)
 
-    def prepare(self, transaction: str) -> Prepared:
-        course = self._course
+    def prepare(self) -> Prepared:
+        course, transaction = self._course, self._name
         if self._agent.info.transaction_status is not TransactionStatus.INTRANS:
             raise Refused(f"{self.name}: its transaction is not open any more")
         doubt, state = None, None
@@ -386,7 +397,7 @@ def reap(connection: Connection, journal: Journal) -> tuple[str, ...]:
             is_decided = journal.is_decided(gid)
             end = "COMMIT" if is_decided else "ROLLBACK"
             connection.execute(f"{end} PREPARED '{gid}'".encode())
-            journal.forget(gid)
+            journal.end(gid)
             ended.append(gid)
         finally:
             connection.execute("SELECT pg_advisory_unlock(%s)", (number,))

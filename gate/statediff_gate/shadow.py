@@ -44,7 +44,7 @@ from statediff_gate.gate import Gate
 from statediff_gate.outcome import Outcome, Statement
 from statediff_gate.participant import Changes
 from statediff_gate.statements import POSTGRES, SQLITE, edits_of, statements
-from statediff_gate.systems import is_server
+from statediff_gate.systems import POSTGRES_URLS, is_file, is_server
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ def run_on_shadow(
     The program gets the accounts of `accounts`, and never the evaluator's.
     """
     for name, place in systems.items():
+        if not (is_file(place) or place.startswith(POSTGRES_URLS)):
+            raise UsageError(f"{name}: is not copied; use one of --mcp, --hook and --listen")
         if is_server(place) and accounts.get(name, place) == place:
             raise UsageError(f"{name}: name an account of the agent's, and not the evaluator's own")
     with ExitStack() as left:

@@ -41,7 +41,16 @@ from statediff.systems.sqlite.catalogue import Catalogue, folded
 from statediff.systems.sqlite.scan import MAX_VALUE_BYTES, Query
 from statediff.systems.sqlite.source import SqliteSource
 from statediff_gate.course import Course
-from statediff_gate.participant import MOST_ROWS, Answer, Changes, Edits, Prepared, Refused
+from statediff_gate.participant import (
+    MOST_ROWS,
+    Answer,
+    Changes,
+    Edits,
+    Prepared,
+    Refused,
+    refuse_ends,
+)
+from statediff_gate.statements import SQLITE
 
 _SEQUENCES: Final = "sqlite_sequence"
 _HEADER: Final = ("schema_version", "user_version", "application_id")
@@ -72,6 +81,8 @@ class SqliteGate:
     """One database file behind the gate."""
 
     is_durable: ClassVar[bool] = False
+    is_single: ClassVar[bool] = False
+    product: ClassVar[tuple[str, str] | None] = ("SQLite", SQLITE)
     counters: ClassVar[tuple[str, ...]] = ()
     """An abort puts back `sqlite_sequence` too."""
 
@@ -109,7 +120,7 @@ class SqliteGate:
         for name in [row[0] for row in self._db.execute(_TEMPORARY)]:
             self._db.execute(f"DROP TABLE IF EXISTS temp.{quoted(name)}")
 
-    def begin(self) -> None:
+    def begin(self, transaction: str) -> None:
         self._begin(is_enforced=True)
 
     def _begin(self, *, is_enforced: bool) -> None:
@@ -129,6 +140,7 @@ class SqliteGate:
         self._sequences = self._counted()
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
+        refuse_ends(statement)
         self._is_agents = True
         try:
             cursor = self._db.cursor()
@@ -163,7 +175,7 @@ class SqliteGate:
         found = self._db.execute("PRAGMA main.foreign_key_check")
         return Counter((table, parent) for table, _, parent, _ in found)
 
-    def prepare(self, transaction: str) -> Prepared:
+    def prepare(self) -> Prepared:
         course = self._course
         if self._dangling is not None:
             for table, parent in self._pointing_nowhere() - self._dangling:

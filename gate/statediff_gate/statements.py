@@ -54,7 +54,12 @@ def edits_of(changes: Changes, schema: Schema) -> list[RowEdit]:
 def statements(
     edits: Iterable[RowEdit], schema: Schema, dialect: str
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The statement of each edit, with its values, in an order that references allow."""
+    """The statement of each edit, with its values, in an order that references allow.
+
+    `UsageError` for a system that takes another SQL, or none.
+    """
+    if dialect not in _SAME:
+        raise UsageError("rows are not written back to a system of this kind")
     rank = _ranks(schema)
     making = [e for e in edits if e.before is None]
     setting = [e for e in edits if e.before is not None and e.after is not None]

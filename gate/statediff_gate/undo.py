@@ -105,13 +105,13 @@ def _row(side: Any) -> Any:
 def undo(system: Participant, edits: Sequence[RowEdit], dialect: str, name: str) -> Prepared:
     """The plan holds in the system. Raises `Refused` with the reason, and then nothing does."""
     schema = system.world("before").state.schema
-    system.begin()
+    system.begin(name)
     try:
         for text, values in statements(edits, schema, dialect):
             answer = system.run(text, values)
             if answer.touched != 1:
                 raise Refused(f"not as the run left it: {text} ({answer.touched} rows)")
-        prepared = system.prepare(name)
+        prepared = system.prepare()
         _require(prepared, edits)
         system.commit()
     except BaseException:

@@ -15,8 +15,7 @@ from statediff.packs import known_sandbox
 from statediff.workspace.inputs import refinements
 from statediff_gate.journal import Journal
 from statediff_gate.participant import Refused
-from statediff_gate.statements import POSTGRES, SQLITE
-from statediff_gate.systems import is_server, open_participants
+from statediff_gate.systems import open_participants
 from statediff_gate.undo import Inverse, plan, to_undo, undo
 
 
@@ -39,7 +38,7 @@ def undo_run(
     inverses = to_undo(bundle)
     if not inverses:
         return UndoneRun((), is_done=False, why="nothing that the run did is against its contract")
-    [(name, place)] = systems.items()
+    [name] = systems
     refined = refinements(None, known_sandbox(contract_in(bundle.files)))
     with tempfile.TemporaryDirectory(prefix="statediff-undo-") as folder:
         journal = Journal(Path(folder))
@@ -48,7 +47,7 @@ def undo_run(
             edits = plan(inverses, system.world("before").state.schema)
             if is_plan:
                 return UndoneRun(inverses, is_done=False)
-            dialect = POSTGRES if is_server(place) else SQLITE
+            dialect = "" if system.product is None else system.product[1]
             undo(system, edits, dialect, journal.name(secrets.token_hex(8)))
         except (Refused, UsageError) as error:
             return UndoneRun(inverses, is_done=False, why=f"{name}: {error}")

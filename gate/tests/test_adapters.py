@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from statediff_gate.conformance import MADE, AdapterSuite
+from statediff_gate.conformance import MADE, TRANSACTIONS, AdapterSuite, named, require_alike
 from statediff_gate.journal import Journal
-from statediff_gate.participant import Participant
+from statediff_gate.mariadb import MariaDbGate
+from statediff_gate.participant import Participant, Refused
 from statediff_gate.sqlite import SqliteGate
+from statediff_mariadb.session import connected
+from statediff_mariadb.source import MariaDbSource
 
 from gate.tests.servers import programs, server
 from statediff.model.state import MemoryChunks, State
 from statediff.systems.sqlite.source import SqliteSource
+from tests.servers import mariadb
 
 LOGGED = "CREATE TRIGGER logged AFTER UPDATE ON orders"
 INTO = "INSERT INTO audit VALUES (new.status, new.id)"
@@ -135,3 +139,70 @@ OWN: tuple[str, ...] = (
     "INSERT INTO part VALUES (1, 'n', 'a'), (2, 's', 'b')",
 )
 """What PostgreSQL alone has: a trigger, kinds of values, large values, partitions."""
+
+
+STRUCTURE = ("a new table", "a new column", "a table less", "an index", "a view")
+LOG = ("--log-bin=log", "--binlog-format=ROW", "--binlog-row-metadata=FULL", "--server-id=1")
+
+
+@pytest.fixture(scope="module")
+def maria() -> Iterator[str]:
+    with mariadb(*LOG) as (port, _):
+        yield f"mysql://root@127.0.0.1:{port}/"
+
+
+class TestMariaDb(AdapterSuite):
+    transactions: ClassVar = {n: s for n, s in TRANSACTIONS.items() if n not in STRUCTURE}
+    further: ClassVar = {
+        "a chain": ("DELETE FROM orders WHERE id = 9", "DELETE FROM customer WHERE id = 3"),
+        "null by a key": ("DELETE FROM large WHERE id = 1",),
+        "rows of a savepoint": ("EXECUTE IMMEDIATE 'SAVEPOINT s'", "DELETE FROM pair",
+                                "EXECUTE IMMEDIATE 'ROLLBACK TO s'"),
+        "kinds": ("INSERT INTO large (id, d, j) VALUES (9, 1.50, '{\"a\": 1}')",),
+    }  # fmt: skip
+
+    @pytest.fixture(autouse=True)
+    def at(self, maria: str) -> None:
+        self._url = maria
+
+    def make(self, tmp_path: Path) -> str:
+        name = f"made_{abs(hash(tmp_path))}"
+        own = (
+            "DELETE FROM mysql.db WHERE db LIKE 'test%'", "FLUSH PRIVILEGES",
+            f"CREATE DATABASE {name}", f"USE {name}",
+            *(each.replace("b TEXT", "b VARCHAR(9)") for each in MADE),
+            f"{LOGGED} FOR EACH ROW {INTO}",
+            "CREATE TABLE large (id int PRIMARY KEY, d decimal(9, 2), j json)",
+            "INSERT INTO large VALUES (1, 1, NULL)",
+            ("CREATE TABLE after (id int PRIMARY KEY, large int, FOREIGN KEY (large) REFERENCES"
+             " large (id) ON DELETE SET NULL)"),
+            "INSERT INTO after VALUES (1, 1), (2, NULL)",
+            f"CREATE USER {name}@localhost", f"GRANT ALL ON {name}.* TO {name}@localhost",
+        )  # fmt: skip
+        connection, _ = connected(self._url, 60)
+        for each in own:
+            connection.query(each)
+        connection.close()
+        return self._url + name
+
+    def open(self, place: str) -> Participant:
+        account = place.replace("root@", f"{place.rpartition('/')[2]}@")
+        return MariaDbGate("shop", place, account, None, Journal(Path("/nonexistent")))
+
+    def look(self, place: str, like: State | None) -> State:
+        return MariaDbSource("shop", place).read(MemoryChunks(), now, like).state
+
+    def test_structure_and_what_would_end_it_are_refused(self, place: str) -> None:
+        system = self.open(place)
+        system.require_account()
+        before = self.look(place, None)
+        try:
+            ends = ("COMMIT", "XA END 'x'", "EXECUTE IMMEDIATE 'COMMIT'", "LOCK TABLES pair READ")
+            for each in (*ends, *(TRANSACTIONS[name][0] for name in STRUCTURE)):
+                system.begin(named(system, "ends"))
+                with pytest.raises(Refused):
+                    system.run(each)
+                system.abort()
+        finally:
+            system.close()
+        require_alike(before, self.look(place, before), "structure")

@@ -74,14 +74,14 @@ def test_what_is_prepared_is_what_is_there_after_the_commit(
             for statements in runs:
                 if data.draw(st.booleans()):
                     system.begin_run()
-                system.begin()
+                system.begin("x")
                 for each in statements:
                     try:
                         system.run(each)
                     except Refused:  # e.g. a key that is there: the statement alone is undone
                         continue
                 try:
-                    prepared = system.prepare("x")
+                    prepared = system.prepare()
                 except Refused:  # without foreign keys it pointed at what is not there
                     system.abort()
                     continue
@@ -111,17 +111,17 @@ def test_a_table_is_built_anew_without_foreign_keys_and_they_are_back_afterwards
     with closing(sqlite3.connect(tmp_path / "x.sqlite")) as made:
         made.executescript(MADE)
     with closing(SqliteGate("x", tmp_path / "x.sqlite")) as system:
-        system.begin()
+        system.begin("x")
         for each in REBUILT:
             system.run(each)
-        assert "child" not in system.prepare("x").changes
+        assert "child" not in system.prepare().changes
         system.commit()
-        system.begin()
+        system.begin("x")
         system.run("DELETE FROM plain WHERE id = 1")
-        assert len(system.prepare("x").changes["child"].gone) == 1
+        assert len(system.prepare().changes["child"].gone) == 1
         system.abort()
-        system.begin()
+        system.begin("x")
         system.run("PRAGMA foreign_keys = OFF")
         system.run("DELETE FROM plain WHERE id = 1")
         with pytest.raises(Refused, match="rows of child refer to rows of plain that are not"):
-            system.prepare("x")
+            system.prepare()

@@ -1,5 +1,6 @@
 """Several systems behind one gate, the tutorial page, and what the log of a server may say."""
 
+import contextlib
 import multiprocessing
 import os
 import re
@@ -8,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,17 @@ import pytest
 from statediff_gate import Decision, Gate
 from statediff_gate.decoding import UNCHANGED, Ended, Logged, Unreadable, rows_of, transactions
 from statediff_gate.journal import Journal
+from statediff_gate.mariadb import MariaDbGate
 from statediff_gate.postgres import PostgresGate
 from statediff_gate.sqlite import SqliteGate
+from statediff_mariadb.session import connected, fetched
 
 from gate.tests.conftest import CONTRACT, MADE, rows
 from gate.tests.servers import agent_of, programs, server
+from gate.tests.test_adapters import LOG
 from statediff.cli.main import run
 from statediff.errors import UsageError
+from tests.servers import mariadb
 from tests.test_docs import CHECKOUT
 
 BOTH = """
@@ -136,6 +142,36 @@ def test_a_gate_that_dies_in_a_commit_of_two_systems_leaves_no_half(
         assert server_.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
     assert len(there) == len(rows(file, "SELECT n FROM here")) - 1
     assert len(there) == (moment != "before the file's commit")
+
+
+@needs_server
+def test_two_servers_of_a_gate_that_died_after_the_decision_both_commit(url, keys: Path) -> None:
+    import psycopg  # noqa: PLC0415 - of servers alone
+
+    with mariadb(*LOG) as (port, _), psycopg.connect(url, autocommit=True) as pg:
+        place = f"mysql://root@127.0.0.1:{port}/shop"
+        maria, _ = connected(place, 60)
+        for each in ("CREATE DATABASE shop", "CREATE TABLE shop.here (n int)",
+                     "DELETE FROM mysql.db", "FLUSH PRIVILEGES", "CREATE USER agent@localhost",
+                     "GRANT ALL ON shop.* TO agent@localhost"):  # fmt: skip
+            maria.query(each)
+        pg.execute("DROP TABLE IF EXISTS there")
+        pg.execute("CREATE TABLE there (n int)")
+        accounts = {"pg": agent_of(url), "maria": place.replace("root@", "agent@")}
+
+        opened = partial(Gate, OPEN, {"pg": url, "maria": place}, accounts=accounts,
+                         folder=keys / "records", key=keys / "gate.pem")  # fmt: skip
+        if (pid := os.fork()) == 0:
+            with contextlib.suppress(BaseException):
+                PostgresGate.commit = MariaDbGate.commit = lambda _: os.kill(os.getpid(), 9)  # type: ignore[method-assign,assignment]
+                opened().execute([("pg", "INSERT INTO there VALUES (7)", ()),
+                                  ("maria", "INSERT INTO here VALUES (7)", ())])  # fmt: skip
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+        opened().close()
+        assert pg.execute("SELECT n FROM there").fetchall() == [(7,)]
+        assert fetched(maria, "SELECT n FROM shop.here") == [("7",)]
+        assert not any((keys / "records" / "decided").iterdir())
 
 
 def make_shop(server_: Any) -> None:

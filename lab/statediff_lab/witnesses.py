@@ -23,6 +23,7 @@ import httpx
 
 from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError, UsageError
+from statediff.evidence.canonical import write_base64
 from statediff.evidence.checkpoints import (
     MOST_STEPS,
     check_extends,
@@ -40,7 +41,6 @@ from statediff.evidence.notes import (
     read_note,
     read_signatures,
     require_name,
-    write_hash,
     write_signature,
 )
 from statediff.evidence.verify import SEALING, Signer
@@ -86,7 +86,7 @@ def ask(url: str, log: Log, signed: bytes) -> bytes:
     old = 0
     for _ in range(_ATTEMPTS):
         steps = consistency_proof(log.hashes[:size], old)
-        status, text = _post(place, [old, *map(write_hash, steps)], signed)
+        status, text = _post(place, [old, *map(write_base64, steps)], signed)
         if status == HTTPStatus.OK:
             return with_signatures(note, read_signatures(text)).written()
         if status != HTTPStatus.CONFLICT:

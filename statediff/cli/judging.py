@@ -16,6 +16,7 @@ from statediff.cli.options import (
     CaseChoice,
     ContractArgument,
     Loudness,
+    ObserverOption,
     RootsLogOption,
     SchemaFileOption,
     StatePair,
@@ -85,6 +86,7 @@ class JudgedFiles:
         ),
     ] = None
     log: RootsLogOption = None
+    observer: ObserverOption = None
 
 
 def judge(
@@ -176,8 +178,10 @@ class Given:
 def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
     """The judgement of one run; its reward is written. `StatediffError` where it cannot be read."""
     from statediff.kernel import TrialFacts, evaluate
+    from statediff.observing import observed_as
     from statediff.packs import known_sandbox
     from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
+    from statediff.workspace.observers import observer_of
 
     reward, log = given.written.reward, given.written.log
     refined = refinements(schema, known_sandbox(file))
@@ -185,14 +189,13 @@ def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
     captures = capture_pair(given.states.before, given.states.after, refined, given.during)
     note_doubtful((given.states.before, captures[0]), (given.states.after, captures[1]))
     note_unread(file, captures[0])
-    evaluated = evaluate(
-        file,
-        *captures,
-        trace=trace_from(given.record.trace, given.record.complete_trace),
-        answer=answer_from(given.record.answer, file.content.answer.form),
-        facts=facts,
-        roots=None if log is None else _registered(log, captures),
-    )
+    trace = trace_from(given.record.trace, given.record.complete_trace)
+    answer = answer_from(given.record.answer, file.content.answer.form)
+    roots = None if log is None else _registered(log, captures)
+    observer = observer_of(given.written.observer)
+    signed = observer and observer.observe([captures], facts, trace, answer, None, roots)
+    evaluated = evaluate(file, *captures, trace=trace, answer=answer, facts=facts, roots=roots)
+    evaluated = observed_as(evaluated, signed)
     note_done_before(file, captures[0], evaluated.judgement)
     if reward is not None:
         _write_reward(evaluated, reward)

@@ -142,6 +142,14 @@ RootsLogOption: TypeAlias = Annotated[
         "--log", metavar="LOG", help="Put the roots of the states into this log before judging."
     ),
 ]
+ObserverOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--observer",
+        metavar="KEY",
+        help="Sign what was captured and recorded with this key, before judging.",
+    ),
+]
 VaultOption: TypeAlias = Annotated[
     Path | None,
     typer.Option("--vault", metavar="DIR", help="Where the keys of a kept bundle (.kept) lie."),

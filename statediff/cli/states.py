@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -15,6 +15,7 @@ from statediff.cli.options import (
     JsonFlag,
     Loudness,
     NetworkOption,
+    ObserverOption,
     SchemaFileOption,
 )
 from statediff.cli.output import (
@@ -349,6 +350,7 @@ class WatchFiles(FurtherRuns):
         ),
     ] = None
     out: BundleOutOption = None
+    observer: ObserverOption = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,6 +364,9 @@ class WatchedStates:
         ),
     ] = None
     functions: FunctionOption = None
+
+
+_NO_STATE: Final = "add --state [NAME=]STATE, a path or a URL, e.g. --state db=app.sqlite"
 
 
 def watch(
@@ -393,22 +398,21 @@ def watch(
     from statediff.workspace.cases import load_case
     from statediff.workspace.contracts import contract_path, schema_of_contract
     from statediff.workspace.inputs import answer_from, refinements
+    from statediff.workspace.observers import observer_of
     from statediff.workspace.watching import Watch
 
     path = None if contract is None else contract_path(contract)
     file = None if path is None else load_case(path, cases.chosen)
-    out = written.out
-    missing = "add --state [NAME=]STATE, a path or a URL, e.g. --state db=app.sqlite"
-    states = _named_states(places.states, places.functions, missing)
-    if file is None and (out is not None or program.answer is not None):
-        raise UsageError("--out and --answer go with --contract: without one nothing is judged")
+    states = _named_states(places.states, places.functions, _NO_STATE)
+    if file is None and (written.out, program.answer, written.observer) != (None, None, None):
+        raise UsageError("--out, --answer and --observer go with --contract, by which is judged")
     if written.draft is not None:
         return _watch_and_draft(command, states, program, written, as_json=how.as_json)
     written.require_none()
-    folders.require_writable(out or folders.BUNDLES)
-    if file is not None and path is not None:
-        schema = schema_of_contract(path, file, schema)
+    folders.require_writable(written.out or folders.BUNDLES)
+    schema = schema if file is None or path is None else schema_of_contract(path, file, schema)
     refined = refinements(schema, None if file is None else known_sandbox(file))
+    observer = observer_of(written.observer)
     watch = Watch(states, refined, file)
     note_doubtful((states, watch.before))
     if file is not None:
@@ -419,8 +423,10 @@ def watch(
         return 0
     form, agent = file.content.answer.form, program_name(command)
     said = run.answer if program.answer is None else answer_from(program.answer, form)
-    evaluated = watched.judge(file, agent=agent, answer=said, trace=run.trace, ending=run.ending)
-    code = keep_and_show(evaluated, out, _program(run, watched.others), how)
+    evaluated = watched.judge(
+        file, agent=agent, answer=said, trace=run.trace, ending=run.ending, observer=observer
+    )
+    code = keep_and_show(evaluated, written.out, _program(run, watched.others), how)
     note_done_before(file, watched.before, evaluated.judgement)
     return code
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from typing import Any, Final
@@ -51,6 +52,22 @@ def read(data: bytes, name: str) -> Any:
     if canonical != data:
         raise BundleError(f"{name}: the bytes are not in canonical form")
     return document
+
+
+def write_base64(data: bytes) -> str:
+    """The one base64 of the bytes."""
+    return base64.b64encode(data).decode("ascii")
+
+
+def read_base64(text: Any, what: str) -> bytes:
+    """The bytes of which this is the one base64. `BundleError`, naming `what`."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (TypeError, ValueError) as error:
+        raise BundleError(f"{what}: not base64: {error}") from error
+    if write_base64(data) != text:
+        raise BundleError(f"{what}: not the one base64 of its bytes")
+    return data
 
 
 def _words(flaw: Flaw, size: int) -> str:

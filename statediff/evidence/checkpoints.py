@@ -9,14 +9,13 @@ checkpoints of statediff 0.1 (JSON) are still read.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from statediff.errors import BundleError, UsageError
-from statediff.evidence.canonical import read, write
+from statediff.evidence.canonical import read, read_base64, write, write_base64
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.log import Log
 from statediff.evidence.merkle import (
@@ -34,9 +33,7 @@ from statediff.evidence.notes import (
     read_head,
     read_note,
     sign_head,
-    write_hash,
 )
-from statediff.evidence.statements import read_base64
 from statediff.evidence.verify import SEALING, Signer, includes
 
 Json = Any
@@ -148,7 +145,7 @@ def consistency_of(log: Log, old: Checkpoint, new: Checkpoint) -> bytes:
             "format": CONSISTENCY,
             "old": old.size,
             "new": new.size,
-            "path": [write_hash(step) for step in steps],
+            "path": [write_base64(step) for step in steps],
         }
     )
 
@@ -204,18 +201,14 @@ def proof_of(log: Log, index: int, signed: bytes, size: int) -> bytes:
     """
     if not 0 <= index < size <= len(log.lines):
         raise UsageError(f"there is no entry {index} in a log of {min(size, len(log.lines))}")
-    path = [write_hash(step) for step in inclusion_proof(log.hashes[:size], index)]
-    extra = base64.b64encode(log.lines[index]).decode("ascii")
+    path = [write_base64(step) for step in inclusion_proof(log.hashes[:size], index)]
+    extra = write_base64(log.lines[index])
     lines = [PROOF, f"extra {extra}", f"index {index}", *path, "", ""]
     return "\n".join(lines).encode() + signed
 
 
 def check_proof(
-    data: bytes,
-    trust: Sequence[Signer],
-    *,
-    origin: str | None = None,
-    signed: bytes | None = None,
+    data: bytes, trust: Sequence[Signer], *, origin: str | None = None, signed: bytes | None = None
 ) -> tuple[Mapping[str, Json], Checkpoint]:
     """The entry that a proof shows to be in a log, and the checkpoint it is shown by.
 

@@ -13,16 +13,7 @@ from typing import Any, Final
 
 Json = Any
 MAX_DELTAS: Final = 10
-_KEPT: Final = (
-    "clause",
-    "code",
-    "stage",
-    "truth",
-    "explanation",
-    "missing",
-    "evidence",
-    "witness",
-)
+_KEPT: Final = ("clause", "code", "stage", "truth", "explanation", "missing", "evidence", "witness")
 _SIDES: Final = ("before:", "after:")
 
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from statediff.contract.yaml.reader import read_document
 from statediff.contract.yaml.shape import as_model
 from statediff.errors import UsageError
-from statediff.evidence.verify import Verified
+from statediff.evidence.verify import OBSERVABLE, UNSHOWN, Verified
 
 DIGEST: Final = r"^[0-9a-f]{64}$"
 ISOLATION: Final = r"^[a-z]+(\+[a-z]+)*$"
@@ -37,6 +37,8 @@ class Demands(BaseModel):
     min_kernel: Annotated[int, Field(ge=1, strict=True)] | None = None
     isolation: Annotated[str, Field(pattern=ISOLATION)] | None = None
     """Kinds of isolation joined by `+`; a program that was kept apart in more ways will do."""
+    observed: StrictBool = False
+    """An observer's key signed what was judged, and the copy shows all of that."""
     bound: StrictBool = False
     """All that clauses read of states is under the state roots. What is not follows from the
     contract's clauses, which are not read here."""
@@ -63,6 +65,13 @@ class Demands(BaseModel):
             elif not set(self.isolation.split("+")) <= set(kind.split("+")):
                 yield f"the isolation was {kind}, not {self.isolation}"
 
+        if self.observed and found.observed is None:
+            yield "nobody but its signer signed what was observed, or this copy withholds that"
+        elif self.observed and found.observed is not None:
+            shown = {*found.observed.shown, "ending", UNSHOWN}
+            if missing := [each for each in OBSERVABLE if each not in shown]:
+                yield f"withheld from this copy, so not compared: {', '.join(missing)}"
+
 
 def _rest(value: object) -> object:
     return value[0] if isinstance(value, list) and value else None
@@ -76,5 +85,7 @@ def read_policy(path: Path) -> Demands:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     demands = as_model(read_document(data, str(path)), Demands)
     if demands == Demands():
-        raise UsageError(f"{path}: demands nothing; say contract, min_kernel, isolation or bound")
+        raise UsageError(
+            f"{path}: demands nothing; say contract, min_kernel, isolation, bound or observed"
+        )
     return demands

@@ -201,6 +201,7 @@ TYPE: Final = record(
     sparse("is_json is_optional is_late", FLAG, default=False),
     sparse("outside counter", maybe(TEXT)), sparse("holds", maybe(choice(Purpose))),
     sparse("counted", many(COUNTED), default=()), sparse("foreign", many(FOREIGN), default=()),
+    sparse("filled_from", NAMES, default=()),
     called="type", check=_check_type,
 )  # fmt: skip
 SCHEMA: Final = record(
@@ -414,6 +415,15 @@ JUDGEMENT: Final = record(
     {"explained_by": many(row(TEXT, NAMES, words="[delta, [clause, …]]"))},
     {"hidden": many(HIDDEN), "doubts": many(DOUBT)},
 )  # fmt: skip
+_ENVELOPE: Final = record(
+    None, each("payload payloadType", TEXT),
+    {"signatures": many(record(None, each("keyid sig", TEXT)))},
+)  # fmt: skip
+OBSERVATION: Final = record(
+    None,
+    {"envelope": _ENVELOPE},
+    {"opened": many(plain(list[Any], "[part, salt] or [part, salt, agent]"))},
+)
 MANIFEST: Final = record(
     None,
     each("format kernel statediff trial contract contract_version contract_digest", TEXT),
@@ -439,6 +449,7 @@ DOCUMENTS: Final = {
     "index.json": Document(many(INDEX)),
     "judgement.json": Document(JUDGEMENT),
     "manifest.json": Document(MANIFEST),
+    "observation.json": Document(OBSERVATION, is_open=True),
     "resolution.json": Document(RESOLUTION),
     "roots.json": Document(ROOTS),
     "schema.json": Document(SCHEMA, is_open=True),

@@ -161,6 +161,8 @@ class Owners:
     def tag(self, name: str, value: Json) -> str:
         """The tag of an element of a file, or with no value of what is left of the file."""
         kind = name.partition(".")[0]
+        if name == v.OBSERVATION and value is not None:  # who may see a part may see its salt
+            return f"{self.tag(v.OBSERVABLE[value[0]], None).partition('/')[0]}/{kind}"
         if DOCUMENTS[name].is_open:
             return f"reviewer/{kind}"
         return f"{self._tiers.get(_owner(value), self._mixed)}/{kind}"
@@ -168,7 +170,8 @@ class Owners:
     def retain(self, path: str, value: Json) -> float | None:
         """For how many seconds the piece at a path is kept; None where nothing limits it."""
         name = path.partition("#")[0]
-        if name in DOCUMENTS and DOCUMENTS[name].is_open:
+        is_salt = name == v.OBSERVATION and not path.endswith("#")
+        if name in DOCUMENTS and DOCUMENTS[name].is_open and not is_salt:
             return None
         owner = None if path.endswith("#") else _owner(value)
         return self._retain.get(owner, self._retain[None])

@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
+from statediff.evidence.verify import row_node
+
 EMPTY: Final = hashlib.sha256(b"").digest()
 """The root of a log without entries."""
 
@@ -26,7 +28,7 @@ def log_root(hashes: Sequence[bytes]) -> bytes:
     level = list(hashes)
     while len(level) > 1:
         pairs = zip(level[::2], level[1::2], strict=False)
-        above = [_node(left, right) for left, right in pairs]
+        above = [row_node(left, right) for left, right in pairs]
         level = above + level[len(above) * 2 :]  # a node without a sibling moves up as it is
     return level[0]
 
@@ -92,17 +94,14 @@ def extends(
         if last == 0:
             return False
         if at % 2 or at == last:
-            shorter_found, longer_found = _node(step, shorter_found), _node(step, longer_found)
+            shorter_found = row_node(step, shorter_found)
+            longer_found = row_node(step, longer_found)
             while at % 2 == 0 and at:
                 at, last = at // 2, last // 2
         else:
-            longer_found = _node(longer_found, step)
+            longer_found = row_node(longer_found, step)
         at, last = at // 2, last // 2
     return last == 0 and shorter_found == root and longer_found == longer_root
-
-
-def _node(left: bytes, right: bytes) -> bytes:
-    return hashlib.sha256(b"\x01" + left + right).digest()
 
 
 def _split(size: int) -> int:

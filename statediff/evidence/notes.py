@@ -8,8 +8,6 @@ witness signs as well [C2SP tlog-cosignature].
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from statediff.errors import BundleError, UsageError
+from statediff.evidence.canonical import read_base64, write_base64
 from statediff.evidence.keys import SigningKey
 
 MAX_BYTES: Final = 64 * 1024
@@ -97,7 +96,7 @@ class Head:
 
     def text(self) -> str:
         """The text of the note."""
-        return f"{self.origin}\n{self.size}\n{_text(self.root)}\n"
+        return f"{self.origin}\n{self.size}\n{write_base64(self.root)}\n"
 
 
 def sign_head(head: Head, at: datetime, key: SigningKey) -> bytes:
@@ -155,15 +154,10 @@ def read_head(note: Note) -> Head:
 
 def read_hash(text: str) -> bytes:
     """The 32 bytes that a line of base64 says. `BundleError`."""
-    found = _bytes(text)
+    found = read_base64(text, f"checkpoint: {text[:60]!r}")
     if len(found) != _HASH_BYTES:
         raise BundleError(f"checkpoint: {text[:60]!r} is no SHA-256 in base64")
     return found
-
-
-def write_hash(value: bytes) -> str:
-    """The line, without its newline, that says so many bytes."""
-    return _text(value)
 
 
 def require_name(name: str) -> None:
@@ -179,14 +173,14 @@ def _signature(line: str) -> Signature:
     name, gap, text = line.removeprefix(_MARK).partition(" ")
     if not line.startswith(_MARK) or not gap or not _NAME.fullmatch(name):
         raise BundleError(f"checkpoint: {line[:60]!r} is no line of a signature")
-    data = _bytes(text)
+    data = read_base64(text, f"checkpoint: {text[:60]!r}")
     if len(data) <= _ID_BYTES:
         raise BundleError(f"checkpoint: {line[:60]!r} has no signature")
     return Signature(name, data[:_ID_BYTES], data[_ID_BYTES:])
 
 
 def _line(signature: Signature) -> str:
-    return f"{_MARK}{signature.name} {_text(signature.key + signature.data)}\n"
+    return f"{_MARK}{signature.name} {write_base64(signature.key + signature.data)}\n"
 
 
 def _timed(text: str, seconds: int) -> bytes:
@@ -202,17 +196,3 @@ def _require_fit(public: bytes, signature: bytes, message: bytes, of: Signature)
         Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
     except (InvalidSignature, ValueError) as error:
         raise BundleError(f"checkpoint: the signature of {of.name!r} does not fit") from error
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _bytes(text: str) -> bytes:
-    try:
-        data = base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error) as error:
-        raise BundleError(f"checkpoint: {text[:60]!r} is not base64") from error
-    if _text(data) != text:
-        raise BundleError(f"checkpoint: {text[:60]!r} is not the one base64 of its bytes")
-    return data

@@ -20,7 +20,7 @@ from typing import Any, Final
 from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError
 from statediff.evidence.canonical import MAX_BYTES, read, write
-from statediff.evidence.verify import BOUND, PARTS, STATE_ROOTS, UNBOUND
+from statediff.evidence.verify import BOUND, OBSERVATION, PARTS, STATE_ROOTS, UNBOUND
 
 RUN_FORM: Final = "statediff.run/1"
 """The form of the record of a run, which holds bundles."""
@@ -151,7 +151,7 @@ def files_of(manifest: Any, where: str) -> Mapping[str, Any]:
 
 def _is_complete(names: Iterable[str], form: str) -> bool:
     expected = {*FILES, STATE_ROOTS} if form == BOUND else {*FILES}
-    return set(names) == expected
+    return set(names) - ({OBSERVATION} if form == BOUND else set()) == expected
 
 
 def _bytes(folder: Path, name: str) -> bytes:

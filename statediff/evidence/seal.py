@@ -7,7 +7,6 @@ their hashes, which needs no key.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import itertools
 import os
@@ -22,6 +21,7 @@ from typing import Any, Final
 from statediff.atomic import sync_below, sync_folder, write_atomically
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evidence import verify as v
+from statediff.evidence.canonical import read_base64, write_base64
 from statediff.evidence.disclosure.review import FORM, review, same_review
 from statediff.evidence.disclosure.settings import Settings
 from statediff.evidence.leaf_partition import DERIVED, Piece, joined, pieces
@@ -88,14 +88,14 @@ def seal(
 def cosigned(sealed: Sealed, key: bytes, sign: Sign) -> Sealed:
     """The copy with one signature more, by `sign` under the public key `key`. `UsageError`."""
     envelope = v.parse(sealed.files["envelope.json"], "envelope.json")
-    payload = base64.b64decode(envelope["payload"])
+    payload = read_base64(envelope["payload"], "envelope.json")
     if any(entry["keyid"] == v.key_id(key) for entry in envelope["signatures"]):
         raise UsageError("this key signed it already")
     if set(sealed.files) - set(v.FILES):
         raise UsageError(
             "a proof or a time stamp is beside it, of the envelope as it is; sign first"
         )
-    signature = {"keyid": v.key_id(key), "sig": _text(sign(v.signed_bytes(payload)))}
+    signature = {"keyid": v.key_id(key), "sig": write_base64(sign(v.signed_bytes(payload)))}
     signatures = sorted([*envelope["signatures"], signature], key=lambda entry: entry["keyid"])
     changed = v.canonical({**envelope, "signatures": signatures})
     return Sealed({**sealed.files, "envelope.json": changed})
@@ -112,9 +112,9 @@ def signatures(sealed: Sealed) -> int:
 
 def enveloped(payload: bytes, key: bytes, sign: Sign) -> bytes:
     """The DSSE envelope of a Statement, under the one signature by `sign` of the key."""
-    signature = {"keyid": v.key_id(key), "sig": _text(sign(v.signed_bytes(payload)))}
+    signature = {"keyid": v.key_id(key), "sig": write_base64(sign(v.signed_bytes(payload)))}
     return v.canonical(
-        {"payload": _text(payload), "payloadType": v.PAYLOAD, "signatures": [signature]}
+        {"payload": write_base64(payload), "payloadType": v.PAYLOAD, "signatures": [signature]}
     )
 
 
@@ -279,7 +279,3 @@ def _salts(seed: bytes) -> Iterator[str]:
     for block in itertools.count():
         digits = hashlib.shake_256(seed + block.to_bytes(8, "big")).hexdigest(64 * 1024)
         yield from (digits[at : at + width] for at in range(0, len(digits), width))
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

@@ -22,14 +22,7 @@ import pyarrow.compute as pc
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import fields_document, key_document
 from statediff.evidence.verify import row_node, row_path
-from statediff.model.batches import (
-    KEYLESS_KEY,
-    TAGGED,
-    Row,
-    batch_digest,
-    decode_column,
-    form_of,
-)
+from statediff.model.batches import KEYLESS_KEY, TAGGED, Row, batch_digest, decode_column, form_of
 from statediff.model.schema import EntityType, Kind
 from statediff.model.state import RowChange, Table
 from statediff.model.values import Key, encode

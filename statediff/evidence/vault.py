@@ -16,7 +16,6 @@ sealing; what mixes sources goes with the first of them; what no `retain` speaks
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,11 +30,11 @@ from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from statediff.atomic import write_atomically
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence import verify as v
-from statediff.evidence.canonical import read, write
+from statediff.evidence.canonical import read, read_base64, write, write_base64
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.leaf_partition import Owners
 from statediff.evidence.seal import Sealed, opened, redact
-from statediff.evidence.statements import read_base64, read_statement, sign_statement
+from statediff.evidence.statements import read_statement, sign_statement
 
 KEPT: Final = "statediff/kept/1"
 EXPIRY: Final = "statediff/expiry/1"
@@ -140,9 +139,9 @@ def kept_bytes(kept: Kept) -> bytes:
     """The file of a kept bundle."""
     return write({
         "format": KEPT,
-        "copy": {name: _text(data) for name, data in kept.copy.files.items()},
+        "copy": {name: write_base64(data) for name, data in kept.copy.files.items()},
         "items": [
-            {"name": item.name, "data": _text(item.data),
+            {"name": item.name, "data": write_base64(item.data),
              "until": None if item.until is None else item.until.isoformat()}
             for item in kept.items
         ],
@@ -287,7 +286,3 @@ def _item(entry: Any) -> Item:
         raise ValueError("an item has exactly data, name and until")
     until = None if entry["until"] is None else v.instant(entry["until"], "until")
     return Item(_name(entry["name"]), until, read_base64(entry["data"], "kept bundle: data"))
-
-
-def _text(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

@@ -36,6 +36,7 @@ const PIECES = {
   "index.json": [],
   "judgement.json": ["/clauses", "/findings", "/deltas", "/hidden", "/doubts"],
   "manifest.json": [],
+  "observation.json": ["/opened"],
   "resolution.json": ["/mappings/*", "/doubts"],
   "roots.json": [],
   "schema.json": [],
@@ -44,7 +45,16 @@ const PIECES = {
   "trial.json": [],
 };
 const STATE_ROOTS = "roots.json"; // only of a bundle with state roots
-const PARTS = Object.keys(PIECES).filter((name) => name !== STATE_ROOTS);
+const OBSERVATION = "observation.json"; // only where an observer signed what there was
+const PARTS = Object.keys(PIECES).filter((name) => ![STATE_ROOTS, OBSERVATION].includes(name));
+const OBSERVED = "urn:statediff:observation:1";
+// Part of an observation: the file that shows it. The last is there where a bundle withholds values.
+const OBSERVABLE = {
+  agent: null, answer: "answer.json", ending: "trial.json", schema: "schema.json",
+  states: "captures.json", times: "timeline.json", trace: "trace.json", trial: "trial.json",
+  undisclosed: null,
+};
+const LISTED = { "captures.json": ["before", "after"], "trace.json": ["actions"] };
 const LONE = [
   SUMMARY, "counterexample#", "review#", "undisclosed.json#", ...Object.keys(PIECES).map((name) => `${name}#`),
 ]; // the places of leaves that are no element of an array
@@ -215,7 +225,7 @@ function readManifest(bytes) {
     reject("manifest.json: tree: expected one summary, for the public");
   }
   const known = ["raw", ...LONE.map(kindOf)];
-  const many = ["raw", ...PARTS.filter((name) => PIECES[name].length > 0).map(kindOf)];
+  const many = ["raw", ...Object.keys(PIECES).filter((name) => PIECES[name].length > 0).map(kindOf)];
   for (const tag of Object.keys(tree.tags)) {
     const kind = tag.split("/")[1];
     if (!known.includes(kind) || (!many.includes(kind) && kinds.get(kind) > 1)) {
@@ -309,6 +319,128 @@ export async function readTrust(bytes) {
 function isStrong(key) {
   const height = BigInt(`0x${hex(Uint8Array.from(key).reverse())}`) % 2n ** 255n;
   return height < PRIME && ![0n, 1n, PRIME - 1n, EIGHTH, PRIME - EIGHTH].includes(height);
+}
+
+/** Who signed what there was of the trial, when, and what of that the copy shows to be so. */
+async function observedIn(at, manifest, known, sealers) {
+  const rest = at.get(`${OBSERVATION}#`);
+  if (rest === undefined) return null;
+  shape(rest[0], { envelope: "object", opened: "list" }, OBSERVATION);
+  const [signer, said, bound] = await observationOf(rest[0].envelope, known);
+  if (sealers.includes(signer)) reject(`${OBSERVATION}: ${signer.name} sealed the copy too`);
+  if (said.trial !== manifest.trial) reject(`${OBSERVATION}: of another trial`);
+  const when = instant(said.at, `${OBSERVATION}: at`);
+  checkTime(signer, when, OBSERVATION);
+  if (when > instant(manifest.sealed_at, "manifest.json: sealed_at") + EARLY) {
+    reject(`${OBSERVATION}: of after the sealing`);
+  }
+  if (new Map(cutsOf(rest, OBSERVATION)).get("/opened") !== bound.size) {
+    reject(`${OBSERVATION}: not an opening for each part`);
+  }
+  const inner = at.get("manifest.json#")?.[0];
+  if (isObject(inner) && Object.hasOwn(inner, "undisclosed") !== bound.has("undisclosed")) {
+    reject(`${OBSERVATION}: what is not shown is not said where it has to be`);
+  }
+  const found = { signer: signer.name, at: isoOf(said.at), shown: [], withheld: [], agent: null };
+  for (const [number, [name, digests]] of [...bound].entries()) {
+    const opening = at.get(`${OBSERVATION}#/opened/${number}`);
+    const value = opening === undefined ? undefined : openedPart(name, opening, at);
+    const isSo = value !== undefined && digests.includes(
+      hex(await sha256(unhex(opening[1]), text.encode(canonical(value)))));
+    const isLeftOut = name === "ending" && value === null; // the contract may not ask for it
+    if (value !== undefined && !isSo && !isLeftOut) {
+      reject(`${OBSERVATION}: ${name}: not what was observed`);
+    }
+    (isSo ? found.shown : found.withheld).push(name);
+    if (name === "agent" && isSo) found.agent = value;
+  }
+  return found;
+}
+
+/** An instant as Python writes it: without a fraction that is none. */
+const isoOf = (value) => value.replace(".000000", "");
+
+/** [signer, predicate, part: digests of which one has to fit] of the envelope. */
+async function observationOf(envelope, known) {
+  shape(envelope, { payload: "string", payloadType: "string", signatures: "list" }, OBSERVATION);
+  if (envelope.payloadType !== PAYLOAD) reject(`${OBSERVATION}: another payloadType`);
+  if (text.encode(canonical(envelope)).length > MAX_HEAD_BYTES) reject(`${OBSERVATION}: too large`);
+  const payload = unbase64(envelope.payload, "payload", OBSERVATION);
+  if (envelope.signatures.length !== 1) reject(`${OBSERVATION}: expected one signature`);
+  const [entry] = envelope.signatures;
+  shape(entry, { keyid: "string", sig: "string" }, `${OBSERVATION}: signature`);
+  const signer = known.get(entry.keyid);
+  if (!signer) reject(`${OBSERVATION}: the key is not trusted`);
+  if (!signer.roles.includes("observer")) reject(`${OBSERVATION}: ${signer.name} is no observer`);
+  const lead = text.encode(`DSSEv1 ${PAYLOAD.length} ${PAYLOAD} ${payload.length} `);
+  const signature = unbase64(entry.sig, "sig", OBSERVATION);
+  await requireFit(signer, signature, joined([lead, payload]), OBSERVATION);
+  const said = parse(payload, `${OBSERVATION}: payload`, MAX_HEAD_BYTES);
+  const keys = { _type: "string", predicate: "object", predicateType: "string", subject: "list" };
+  shape(said, keys, `${OBSERVATION}: payload`);
+  if (said._type !== STATEMENT || said.predicateType !== OBSERVED) {
+    reject(`${OBSERVATION}: another statement`);
+  }
+  shape(said.predicate, { at: "string", trial: "string" }, `${OBSERVATION}: predicate`);
+  const bound = new Map();
+  for (const each of said.subject) {
+    shape(each, { digest: "object", name: "string" }, `${OBSERVATION}: part`);
+    shape(each.digest, { sha256: "string" }, `${OBSERVATION}: part`);
+    if (!HEX.test(each.digest.sha256)) reject(`${OBSERVATION}: no SHA-256`);
+    const part = each.name.split("/")[0];
+    const digests = bound.get(part) ?? [];
+    if (each.name !== (digests.length === 0 ? part : `${part}/${digests.length}`)) {
+      reject(`${OBSERVATION}: not the next name of a part`);
+    }
+    bound.set(part, [...digests, each.digest.sha256]);
+  }
+  const names = Object.keys(OBSERVABLE);
+  if (![names, names.slice(0, -1)].some((each) => isSame(each, [...bound.keys()]))) {
+    reject(`${OBSERVATION}: other parts`);
+  }
+  return [signer, said.predicate, bound];
+}
+
+/** What the copy shows of a part; undefined where it withholds some of it. */
+function openedPart(name, opening, at) {
+  if (name === "undisclosed") return undefined;
+  const isAgent = name === "agent";
+  const isOpening =
+    Array.isArray(opening) && opening.length === (isAgent ? 3 : 2) && opening[0] === name &&
+    isText(opening[1]) && SALT.test(opening[1]);
+  if (!isOpening) reject(`${OBSERVATION}: an opening is [part, salt]`);
+  if (isAgent) {
+    shape(opening[2], { configuration: "any", model: "any", name: "any", version: "any" }, "agent");
+    if (!Object.values(opening[2]).every((each) => each === null || isText(each))) {
+      reject(`${OBSERVATION}: what is known of an agent is a text or null`);
+    }
+    return opening[2];
+  }
+  const file = OBSERVABLE[name];
+  const rest = at.get(`${file}#`);
+  if (rest === undefined) return undefined;
+  let document = rest[0];
+  const cuts = new Map(cutsOf(rest, file));
+  for (const key of LISTED[file] ?? []) {
+    const values = [];
+    for (let number = 0; number < (cuts.get(`/${key}`) ?? 0); number += 1) {
+      if (!at.has(`${file}#/${key}/${number}`)) return undefined;
+      values.push(at.get(`${file}#/${key}/${number}`));
+    }
+    document = { ...document, [key]: values };
+  }
+  if (!["ending", "states", "trial"].includes(name)) return document;
+  if (!isObject(document)) reject(`${file}: is no object`);
+  const own = (of, key) => (Object.hasOwn(of, key) ? of[key] : null);
+  if (name === "ending") return own(document, "ending");
+  if (name === "trial") {
+    return Object.fromEntries(Object.entries(document).filter(([key]) => key !== "ending"));
+  }
+  const { history } = document;
+  if (!isObject(history)) reject("captures.json: has no history");
+  const seen = { readings: own(history, "readings"), transactions: own(history, "transactions") };
+  const ends = ["after", "before", "roots"].map((key) => [key, own(document, key)]);
+  return { history: seen, ...Object.fromEntries(ends) };
 }
 
 async function signedBy(envelope, manifest, known) {
@@ -701,12 +833,13 @@ function checkFiles(places, tags) {
     reject(`manifest.json: not of format ${BOUND}, with its files`);
   }
   const kinds = kindsOf(tags);
-  const expected = [...PARTS, ...(format === BOUND ? [STATE_ROOTS] : [])];
+  const isThere = (name) => kinds.has(kindOf(name));
+  const more = [STATE_ROOTS, ...(isThere(OBSERVATION) ? [OBSERVATION] : [])];
+  const expected = [...PARTS, ...(format === BOUND ? more : [])];
   const found = [...Object.keys(files), "manifest.json"];
-  const hasRoots = Object.hasOwn(files, STATE_ROOTS);
   if (
     Object.hasOwn(files, "manifest.json") || !isSame(found.sort(), expected.sort()) ||
-    hasRoots !== kinds.has(kindOf(STATE_ROOTS))
+    [STATE_ROOTS, OBSERVATION].some((name) => Object.hasOwn(files, name) !== isThere(name))
   ) {
     reject("manifest.json: its files are not those that there are leaves of");
   }
@@ -1183,7 +1316,8 @@ export async function verify(files, known) {
   checkPredicate(told, manifest, places, named);
   const status = isPartial ? "NOT_REPLAYABLE_AT_TIER" : "VALID";
   const states = isPartial ? null : await boundStates(places);
-  const found = { logged: null, stamp: null };
+  const observed = await observedIn(places, manifest, known, signers);
+  const found = { logged: null, stamp: null, observed };
   if (Object.hasOwn(files, PROOF)) {
     found.logged = await logged(files[PROOF], files["envelope.json"], manifest, known);
     if (found.logged.at < sealedAt - EARLY) reject(`${PROOF}: of before the sealing`);

@@ -37,7 +37,10 @@ The order of the checks; the first that fails makes the copy INVALID:
 6. A VALID copy of a bundle of format 1.1 has state roots, and what it shows of the states is under
    them (`bound_states`), with as many members of each type that was ranged over as there were; an
    older one has none, and its `states` says so.
-7. A proof shows an entry over this envelope to be in a log whose checkpoint a trusted key signed; a
+7. An observation is by the one key that the trust file holds for observing, which did not seal the
+   copy, of this trial and of before the sealing. Each part of it that the copy shows has a salted
+   digest that was signed.
+8. A proof shows an entry over this envelope to be in a log whose checkpoint a trusted key signed; a
    time stamp is over this envelope. Who signed the stamp is not checked here: that takes the
    authority's certificates. Neither is from before the sealing.
 
@@ -72,7 +75,7 @@ import sys
 import zlib
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -115,6 +118,7 @@ PIECES: Final[Mapping[str, tuple[str, ...]]] = {
     "index.json": (),
     "judgement.json": ("/clauses", "/findings", "/deltas", "/hidden", "/doubts"),
     "manifest.json": (),
+    "observation.json": ("/opened",),
     "resolution.json": ("/mappings/*", "/doubts"),
     "roots.json": (),
     "schema.json": (),
@@ -128,7 +132,9 @@ The arrays are empty in the rest of the file, at `name#`; `*` stands for each el
 """
 STATE_ROOTS: Final = "roots.json"
 """The file of a bundle with state roots."""
-PARTS: Final = tuple(name for name in PIECES if name != STATE_ROOTS)
+OBSERVATION: Final = "observation.json"
+"""The file of a bundle with what an observer signed before anything was judged."""
+PARTS: Final = tuple(name for name in PIECES if name not in (STATE_ROOTS, OBSERVATION))
 """The files that every bundle has."""
 COUNTEREXAMPLE: Final = "counterexample#"
 """The place of the finding that shows why a run was not right."""
@@ -147,6 +153,19 @@ _TESTS: Final = {"passedTests": "HOLDS", "warnedTests": "UNKNOWN", "failedTests"
 _CLAUSE: Final = "judgement.json#/clauses/"
 SEALING: Final = "evaluator"
 """The role a key needs to seal bundles."""
+OBSERVING: Final = "observer"
+"""The role a key needs for what it observed."""
+OBSERVED: Final = "urn:statediff:observation:1"
+OBSERVABLE: Final[Mapping[str, str]] = {
+    "agent": "trial.json", "answer": "answer.json", "ending": "trial.json",
+    "schema": "schema.json", "states": "captures.json", "times": "timeline.json",
+    "trace": "trace.json", "trial": "trial.json", "undisclosed": "trace.json",
+}  # fmt: skip
+"""Part of an observation → the file that shows it, or whose readers may see it."""
+AGENT: Final = "agent"
+"""The first part, whose value is in the observation alone."""
+UNSHOWN: Final = "undisclosed"
+"""The part that no copy shows: calls and answer as they were judged, where those differ."""
 
 MAX_BYTES: Final = 512 * 1024 * 1024
 MAX_HEAD_BYTES: Final = 1024 * 1024
@@ -239,6 +258,18 @@ class Logged:
     at: datetime
 
 
+@dataclass(frozen=True)
+class Observed:
+    """Who signed what there was of a trial, when, and how much of that the copy shows to be so."""
+
+    signer: str
+    at: datetime
+    shown: tuple[str, ...]
+    withheld: tuple[str, ...]
+    agent: Mapping[str, Any] | None
+    """Name, version, model and digest of the configuration, each null where nobody knows it."""
+
+
 class Leaf(NamedTuple):
     """One disclosed piece. `path` is its place, e.g. `fragments.json#/0/rows/3`."""
 
@@ -272,6 +303,8 @@ class Verified:
     """Where a log has the seal; None if the copy has no proof of that."""
     stamped_at: datetime | None = None
     """What the time stamp says, no matter who signed it; None if the copy has none."""
+    observed: Observed | None = None
+    """What an observer signed; None if the copy shows nothing of that."""
 
     @cached_property
     def leaves(self) -> tuple[Leaf, ...]:
@@ -310,6 +343,7 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
     _check_files(seen.said, tree["tags"])
     _check_predicate(predicate, manifest, seen, hidden)
     states = bound_states({**seen.binding, **seen.said}) if is_whole else None
+    observed = _observed(seen, disclosed, manifest, trust, signers)
     status = "VALID" if is_whole else "NOT_REPLAYABLE_AT_TIER"
     names = tuple(signer.name for signer in signers)
     logged = stamp = None
@@ -320,8 +354,9 @@ def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
         stamp = _stamped_at(files[STAMP], files["envelope.json"])
         _check_not_before(stamp, sealed_at, STAMP)
     return Verified(
-        status, manifest, tuple(disclosed), tuple(hidden), withheld, names, states, logged, stamp
-    )
+        status, manifest, tuple(disclosed), tuple(hidden), withheld, names, states, logged, stamp,
+        observed,
+    )  # fmt: skip
 
 
 def check_names(names: Iterable[str]) -> None:
@@ -516,6 +551,148 @@ def bound_states(at: Mapping[str, Any]) -> dict[str, str] | None:
     _check_fragments(at, captures, types, shown, owners)
     _check_scans(at, roots["scanned"], types, owners)
     return found
+
+
+def _observed(
+    seen: _Seen, disclosed: Sequence[bytes], manifest: Mapping[str, Any],
+    trust: Sequence[Signer], sealers: Sequence[Signer],
+) -> Observed | None:  # fmt: skip
+    """What an observer signed of the trial, compared with what the copy shows of it."""
+    rest = seen.said.get(f"{OBSERVATION}#")
+    if rest is None:
+        return None
+    _shape(rest[0], {"envelope": dict, "opened": list}, OBSERVATION)
+    signer, at, trial, bound = observation(rest[0]["envelope"], trust)
+    if signer in sealers:
+        _reject(f"{OBSERVATION}: {signer.name} sealed the copy too; an observer has another key")
+    if trial != manifest["trial"]:
+        _reject(f"{OBSERVATION}: of the trial {trial[:80]!r}, not of this one")
+    if at - datetime.fromisoformat(manifest["sealed_at"]) > EARLY:
+        _reject(f"{OBSERVATION}: of {at}, after the sealing at {manifest['sealed_at']}")
+    if dict(cuts_of(rest, OBSERVATION)).get("/opened") != len(bound):
+        _reject(f"{OBSERVATION}: not an opening for each part")
+    match seen.said.get("manifest.json#"):
+        case [dict(inner), *_] if ("undisclosed" in inner) != (UNSHOWN in bound):
+            _reject(f"{OBSERVATION}: what is not shown is not said where it has to be")
+
+    def value(path: str) -> Any:
+        number = seen.paths.get(path)
+        return ... if number is None else json.loads(disclosed[number])[2][1]
+
+    def document(name: str) -> Any:
+        found = seen.said.get(f"{name}#")
+        if found is None:
+            return ...
+        document, cuts = found[0], dict(cuts_of(found, name))
+        for key in _LISTED.get(name, ()):
+            paths = [f"{name}#/{key}/{number}" for number in range(cuts.get(f"/{key}", 0))]
+            if not all(path in seen.paths for path in paths):
+                return ...
+            document = {**document, key: [value(path) for path in paths]}
+        return document
+
+    opened = [value(f"{OBSERVATION}#/opened/{number}") for number in range(len(bound))]
+    shown = compared(bound, opened, document)
+    agent = opened[0][2] if AGENT in shown else None
+    withheld = tuple(name for name in bound if name not in shown)
+    return Observed(signer.name, at, shown, withheld, agent)
+
+
+_LISTED: Final = {"captures.json": ("before", "after"), "trace.json": ("actions",)}
+"""The arrays of files that are cut into leaves, of those that observations bind."""
+
+
+def observation(
+    envelope: Any, trust: Sequence[Signer]
+) -> tuple[Signer, datetime, str, dict[str, list[str]]]:
+    """Who signed an observation, when, of which trial, and the digests of each part of it."""
+    payload, signatures = _enveloped(canonical(envelope), OBSERVATION)
+    if len(signatures) != 1:
+        _reject(f"{OBSERVATION}: expected one signature")
+    _shape(signatures[0], {"keyid": str, "sig": str}, f"{OBSERVATION}: signature")
+    signer = _signer_of(signatures[0], payload, trust, OBSERVING, OBSERVATION)
+    said = parse(payload, f"{OBSERVATION}: payload", MAX_HEAD_BYTES)
+    keys = {"_type": str, "predicate": dict, "predicateType": str, "subject": list}
+    _shape(said, keys, f"{OBSERVATION}: payload")
+    if (said["_type"], said["predicateType"]) != (STATEMENT, OBSERVED):
+        _reject(f"{OBSERVATION}: the payload is another statement")
+    _shape(said["predicate"], {"at": str, "trial": str}, f"{OBSERVATION}: predicate")
+    at = instant(said["predicate"]["at"], f"{OBSERVATION}: at")
+    check_time(signer, at, OBSERVATION)
+    return signer, at, said["predicate"]["trial"], parts_in(said["subject"])
+
+
+def parts_in(subject: Sequence[Any]) -> dict[str, list[str]]:
+    """The digests of each part of an observation; of several, each would do. Raises `Rejected`."""
+    bound: dict[str, list[str]] = {}
+    for entry in subject:
+        match entry:
+            case {"digest": {"sha256": str(digest), **other}, "name": str(name), **more} if (
+                not other and not more and _HEX.fullmatch(digest)
+            ):
+                part = name.partition("/")[0]
+                digests = bound.setdefault(part, [])
+                if name != (f"{part}/{len(digests)}" if digests else part):
+                    _reject(f"{OBSERVATION}: {name[:80]!r} is not the next name of a part")
+                digests.append(digest)
+            case _:
+                _reject(f"{OBSERVATION}: a part is a name with one SHA-256")
+    if [*bound] not in ([*OBSERVABLE], [*OBSERVABLE][:-1]):
+        _reject(f"{OBSERVATION}: expected the parts {', '.join(OBSERVABLE)}, the last if need be")
+    return bound
+
+
+def compared(
+    bound: Mapping[str, Sequence[str]], opened: Sequence[Any], document: Callable[[str], Any]
+) -> tuple[str, ...]:
+    """The parts that are shown, each by its opening, and are as they were observed.
+
+    `document` gives a file by its name, and `...` where it is not all shown. Raises `Rejected`.
+    """
+    shown = []
+    for (name, digests), opening in zip(bound.items(), opened, strict=True):
+        if opening is ... or name == UNSHOWN:
+            continue
+        match opening:
+            case [str(part), str(salt), *rest] if (
+                part == name and _SALT.fullmatch(salt) and len(rest) == (name == AGENT)
+            ):
+                found = rest[0] if rest else part_of(name, document(OBSERVABLE[name]))
+            case _:
+                raise Rejected(f"{OBSERVATION}: an opening is [part, salt], of the agent with it")
+        if found is ...:
+            continue
+        if name == AGENT:
+            known: Any = dict.fromkeys(("configuration", "model", "name", "version"), str | None)
+            _shape(found, known, f"{OBSERVATION}: agent")
+        if part_digest(salt, found) not in digests:
+            if found is None and name == "ending":
+                continue  # it was known, and the contract may not ask
+            _reject(f"{OBSERVATION}: {OBSERVABLE[name]}: {name}: not what was observed")
+        shown.append(name)
+    return tuple(shown)
+
+
+def part_digest(salt: str, value: Any) -> str:
+    """The salted digest of a part of an observation, in hex."""
+    return hashlib.sha256(bytes.fromhex(salt) + canonical(value)).hexdigest()
+
+
+def part_of(name: str, document: Any) -> Any:
+    """A part of an observation out of its file; `...` where that is not all shown."""
+    if name not in ("ending", "states", "trial") or document is ...:
+        return document
+    if not isinstance(document, dict):
+        _reject(f"{OBSERVABLE[name]}: is no object")
+    if name == "ending":
+        return document.get("ending")
+    if name == "trial":
+        return {key: value for key, value in document.items() if key != "ending"}
+    history = document.get("history")
+    if not isinstance(history, dict):
+        _reject("captures.json: has no history")
+    seen = {key: history.get(key) for key in ("readings", "transactions")}
+    return {"history": seen, **{key: document.get(key) for key in ("after", "before", "roots")}}
 
 
 SIDES: Final = ("before", "after")
@@ -878,13 +1055,13 @@ def signers_of(envelope: bytes, expected: bytes, trust: Sequence[Signer]) -> lis
     return _signers(signatures, payload, trust)
 
 
-def _enveloped(envelope: bytes) -> tuple[bytes, list[Any]]:
+def _enveloped(envelope: bytes, where: str = "envelope.json") -> tuple[bytes, list[Any]]:
     """The payload of a DSSE envelope, and its signatures."""
-    document = parse(envelope, "envelope.json", MAX_HEAD_BYTES)
-    _shape(document, {"payload": str, "payloadType": str, "signatures": list}, "envelope.json")
+    document = parse(envelope, where, MAX_HEAD_BYTES)
+    _shape(document, {"payload": str, "payloadType": str, "signatures": list}, where)
     if document["payloadType"] != PAYLOAD:
-        _reject(f"envelope.json: expected payloadType {PAYLOAD}")
-    return _base64(document["payload"], "payload"), document["signatures"]
+        _reject(f"{where}: expected payloadType {PAYLOAD}")
+    return _base64(document["payload"], "payload", where), document["signatures"]
 
 
 def _signers(signatures: list[Any], payload: bytes, trust: Sequence[Signer]) -> list[Signer]:
@@ -899,17 +1076,21 @@ def _signers(signatures: list[Any], payload: bytes, trust: Sequence[Signer]) -> 
     return [_signer_of(entry, payload, trust) for entry in signatures]
 
 
-def _signer_of(entry: Mapping[str, str], payload: bytes, trust: Sequence[Signer]) -> Signer:
+def _signer_of(
+    entry: Mapping[str, str], payload: bytes, trust: Sequence[Signer],
+    role: str = SEALING, where: str = "envelope.json",
+) -> Signer:  # fmt: skip
     signer = next((s for s in trust if key_id(s.key) == entry["keyid"]), None)
     if signer is None:
-        _reject(f"envelope.json: key {entry['keyid'][:16]!r} is not trusted")
-    if SEALING not in signer.roles:
-        _reject(f"envelope.json: {signer.name} is not trusted as {SEALING}")
-    _require_fit(signer, _base64(entry["sig"], "sig"), signed_bytes(payload), "envelope.json")
+        _reject(f"{where}: key {entry['keyid'][:16]!r} is not trusted")
+    if role not in signer.roles:
+        _reject(f"{where}: {signer.name} is not trusted as {role}")
+    require_fit(signer, _base64(entry["sig"], "sig", where), signed_bytes(payload), where)
     return signer
 
 
-def _require_fit(signer: Signer, signature: bytes, message: bytes, where: str) -> None:
+def require_fit(signer: Signer, signature: bytes, message: bytes, where: str) -> None:
+    """The signature over the message is by that key. Raises `Rejected`."""
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - a judgement needs none
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415 - as above
         Ed25519PublicKey,
@@ -930,7 +1111,7 @@ def check_time(signer: Signer, at: datetime, where: str) -> None:
 
 
 def _check_not_before(at: datetime, sealed_at: datetime, where: str) -> None:
-    if at < sealed_at - EARLY:
+    if sealed_at - at > EARLY:
         _reject(f"{where}: of {at}, before the sealing at {sealed_at}")
 
 
@@ -1051,14 +1232,14 @@ def _note_signer(
         if not timed:
             _reject(f"{PROOF}: {signer.name} does not say when it was signed")
         for signature in plain:
-            _require_fit(signer, signature, text.encode(), PROOF)
+            require_fit(signer, signature, text.encode(), PROOF)
         seconds = 0
         for signature in timed:
             seconds = int.from_bytes(signature[:_TIME_BYTES], "big")
             if seconds > _LATEST:
                 _reject(f"{PROOF}: signed at no time: {seconds}")
             message = f"cosignature/v1\ntime {seconds}\n{text}".encode()
-            _require_fit(signer, signature[_TIME_BYTES:], message, PROOF)
+            require_fit(signer, signature[_TIME_BYTES:], message, PROOF)
         at = datetime.fromtimestamp(seconds, UTC)
         check_time(signer, at, PROOF)
         return signer.name, at
@@ -1439,9 +1620,12 @@ def _check_files(said: Mapping[str, Any], tags: Mapping[str, int]) -> None:
     form, files = inner.get("format"), inner.get("files")
     if form not in (BOUND, UNBOUND) or not isinstance(files, dict):
         _reject(f"manifest.json: not of format {BOUND}, with its files")
-    expected = {*PARTS, *([STATE_ROOTS] if form == BOUND else [])} - {"manifest.json"}
     kinds = kinds_of(tags)
-    if set(files) != expected or (STATE_ROOTS in files) != bool(kinds[_kind(STATE_ROOTS)]):
+    more = (STATE_ROOTS, *([OBSERVATION] if kinds[_kind(OBSERVATION)] else []))
+    expected = {*PARTS, *(more if form == BOUND else ())} - {"manifest.json"}
+    if set(files) != expected or any(
+        (name in files) != bool(kinds[_kind(name)]) for name in (STATE_ROOTS, OBSERVATION)
+    ):
         _reject("manifest.json: its files are not those that there are leaves of")
 
 
@@ -1619,7 +1803,10 @@ def main(arguments: Sequence[str]) -> int:
     answer = {
         "status": found.status, "signers": found.signers, "verdict": found.manifest["verdict"],
         "withheld": found.withheld, "states": found.states, "logged": None, "stamp": None,
+        "observed": None,
     }  # fmt: skip
+    if found.observed is not None:
+        answer["observed"] = {**vars(found.observed), "at": found.observed.at.isoformat()}
     if found.logged is not None:
         answer["logged"] = {**vars(found.logged), "at": found.logged.at.isoformat()}
     if found.stamped_at is not None:

@@ -248,14 +248,20 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
 def _plan(episode: Episode, folder: Path) -> TrialPlan:
     """The plan of a trial in the folder; of a run with a log, its state roots go there first."""
     from statediff.harness import TrialPlan
+    from statediff.workspace.agents import AgentOptions
     from statediff.workspace.logs.files import register
+    from statediff.workspace.observers import observer_of
     from statediff.workspace.runfolders import run_facts, run_secret
 
+    settings, agent = run_facts(episode.run)["settings"], episode.request.agent
     plan = TrialPlan(episode.planned.name, folder, episode.planned.seed or 0)
+    if (key := settings.get("observer")) is not None:
+        options = agent if isinstance(agent, AgentOptions) else None
+        plan = replace(plan, observer=observer_of(Path(key), options))
     secret = run_secret(episode.run)
     if not secret:
         return plan
-    log = Path(run_facts(episode.run)["settings"]["log"])
+    log = Path(settings["log"])
 
     def put(trial: str, roots: Mapping[str, str]) -> None:
         register(log, trial, roots)

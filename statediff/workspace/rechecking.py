@@ -50,6 +50,19 @@ def unbound(found: Verified) -> list[str]:
     ]
 
 
+def is_ending_open(found: Verified) -> bool:
+    """True where the contract asks how the run ended, and the copy leaves out what was observed."""
+    from statediff.evidence.documents import schema_from
+    from statediff.kernel import compile_contract, contract_in
+
+    if found.status != "VALID" or found.observed is None or "ending" in found.observed.shown:
+        return False
+    at = {leaf.path: leaf.value for leaf in found.leaves}
+    files = {"contract.yaml": at["contract.yaml#"][0].encode()}
+    schema = schema_from(at["schema.json#"][0])
+    return compile_contract(contract_in(files), schema).contract.asks_how_it_ended
+
+
 def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None:
     """The bundle is what a judgement of the states that the run kept of its trial gives.
 

@@ -38,6 +38,7 @@ from statediff.model.delta import Diff
 from statediff.model.readings import Capture, SourceCapture, Timeline
 from statediff.model.trace import NoAnswer, RunEnding, Trace
 from statediff.model.values import Value, printable
+from statediff.observing import Observer, observed_as
 from statediff.systems.base.live import LiveSource
 from statediff.systems.base.plugin import Refinement
 from statediff.systems.base.privacy import CREDENTIALS, unreadable_memory
@@ -80,17 +81,25 @@ class Watched:
         answer: Value | NoAnswer,
         trace: Trace,
         ending: RunEnding | None,
+        observer: Observer | None = None,
     ) -> Evaluated:
-        """The run judged under the contract; raises as `evaluate` does."""
+        """The run judged under the contract, once the observer has signed what there was.
+
+        Raises as `evaluate` does.
+        """
+        facts = TrialFacts("watch", agent=agent, isolation=self.isolation, ending=ending)
+        ends = [(self.before, self.after)]
+        signed = observer and observer.observe(ends, facts, trace, answer, self.timeline)
         judge = partial(
             evaluate,
             contract,
             answer=answer,
             trace=trace,
             timeline=self.timeline,
-            facts=TrialFacts("watch", agent=agent, isolation=self.isolation, ending=ending),
+            facts=facts,
         )
-        return judged_in_any_case(judge, self.before, self.after)
+        found = judged_in_any_case(judge, self.before, self.after)
+        return in_any_case(partial(observed_as, found, signed), lambda _: found)
 
 
 class Watch:

@@ -28,13 +28,12 @@ def kept(statediff: Call, files: Files) -> Path:
     assert statediff("keygen", "key", "--name", "Ada").code == 0
     assert statediff("log", "add", "log", "kept").code == 0
     assert statediff("sign", "kept", "--key", "key", *VAULT, "--out", "x.kept").code == 0
+    assert (folder / "x.kept").stat().st_mode & 0o077 == 0  # what is not encrypted is an auditor's
     return folder
 
 
 @pytest.mark.usefixtures("kept")
-def test_a_kept_bundle_replays_until_it_is_erased_and_then_says_so(
-    statediff: Call,
-) -> None:
+def test_a_kept_bundle_replays_until_it_is_erased_and_then_says_so(statediff: Call) -> None:
     assert statediff("verify", "x.kept", *TRUST, *VAULT, "--json").json["status"] == "VALID"
     verdict = statediff("replay", "x.kept", *TRUST, *VAULT, "--json").json["verdict"]
     unopened = statediff("verify", "x.kept", *TRUST, "--json")

@@ -86,3 +86,24 @@ def test_a_replay_checks_the_contract_and_the_chunks_of_the_run(
     assert (other_bytes.code, "by other bytes" in other_bytes.err) == (4, True)
     kinds = [json.loads(line)["kind"] for line in (keyed / "log").read_bytes().splitlines()]
     assert kinds == ["registration", "roots"]
+
+
+def test_each_door_has_what_it_captured_signed_by_an_observer(statediff: Call, keyed: Path) -> None:
+    observed = ("--observer", "rita")
+    assert statediff("keygen", "rita", "--name", "Rita", "--role", "observer").code == 0
+    assert statediff(*JUDGE, "--out", "judged", *observed).code == 0
+    watched = ("--contract", "c.yaml", "--state", "a.json", "--out", "watched", *observed)
+    assert statediff("watch", *watched, "--", "true").code == 1
+    options = ("--agent", "careful", "--out", "runs", *observed)
+    assert statediff("run", "shop/refuse-late-refund", *options).code == 0
+    [trial] = (keyed / "runs").glob("*/trials/*")
+    for number, kept in enumerate(("judged", "watched", str(trial))):
+        out = f"{number}.zip"
+        assert statediff("sign", kept, "--key", "key", "--out", out).code == 0
+        said = statediff("verify", out, "--trust", "trust.json", "--observed", "--json")
+        assert (said.code, said.json["observed"]["signer"]) == (0, "Rita")
+    assert said.json["observed"]["agent"]["configuration"]
+    assert statediff(*JUDGE, "--out", "bare").code == 0
+    assert statediff("sign", "bare", "--key", "key", "--out", "bare.zip").code == 0
+    unmet = statediff("verify", "bare.zip", "--trust", "trust.json", "--observed")
+    assert (unmet.code, "nobody but its signer" in unmet.out) == (4, True)

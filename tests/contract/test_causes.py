@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from statediff.contract.clauses.causes import Times, first_causes, following
-from statediff.contract.file import parse_contract
-from statediff.kernel import judgement_of
 from statediff.model.codes import Truth
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.schema import Counted, Effect, EntityType, Field, ForeignKey, Kind, Schema
 from statediff.model.values import ABSENT
-from statediff.model.verdict import Verdict
-from statediff.systems.sqlite.source import SqliteSource
-from tests.rebuilt import read
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ORDER = EntityType(
@@ -114,31 +106,22 @@ def test_a_row_goes_with_the_one_it_refers_to_and_two_never_explain_each_other()
     assert first_causes(SCHEMA, circle) == circle
 
 
-@pytest.mark.parametrize(
-    ("run", "expected"),
-    [
-        ("DELETE FROM p WHERE id = 1", Verdict.MATCH),
-        ("DELETE FROM p WHERE id = 1; DELETE FROM c WHERE id = 2", Verdict.DIVERGE),
-        ("DELETE FROM c WHERE id = 1; PRAGMA foreign_keys = OFF; DELETE FROM p WHERE id = 1",
-         Verdict.MATCH),
-        ("DELETE FROM c WHERE id = 1", Verdict.DIVERGE),
-    ],
-)  # fmt: skip
-def test_cascades_are_explained_by_the_frame_of_a_real_file(
-    tmp_path: Path, run: str, expected: Verdict
-) -> None:
-    path = tmp_path / "x.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(
-            "PRAGMA foreign_keys = ON; CREATE TABLE p(id INTEGER PRIMARY KEY);"
-            "CREATE TABLE c(id INTEGER PRIMARY KEY, p INT REFERENCES p(id) ON DELETE CASCADE);"
-            "INSERT INTO p VALUES (1), (2); INSERT INTO c VALUES (1, 1), (2, 2)"
-        )
-        before = read(SqliteSource("db", path), None)
-        connection.executescript(run)
-    after = read(SqliteSource("db", path), before)
-    text = (
-        "contract: t/c\nversion: 1.0.0\nowner: d\nintent: Delete the first parent.\n"
-        "require: [{id: gone, delete: p, where: it.id == 1}]\n"
+def test_rows_of_a_view_follow_what_its_query_reads_and_views_never_each_other() -> None:
+    sums, most = (
+        EntityType(name, (), (Field("n", Kind.INT),), filled_from=read)
+        for name, read in (("sums", ("most", "order")), ("most", ("sums",)))
     )
-    assert judgement_of(parse_contract(text.encode(), "c.yaml"), before, after).verdict is expected
+    schema = Schema("s", "1", (COUNTER, most, ORDER, sums))
+    new = Entity.of({"n": 1})
+    rows = [delta(Op.CREATE, name, n, now=new) for n, name in enumerate(("sums", "most", "sums"))]
+    qty = delta(Op.UPDATE, "order", 1, "qty", 1, 2)
+
+    def truths(of_qty: Truth) -> list[Truth]:
+        told = following(schema, [*((row, Truth.FAILS) for row in rows), (qty, of_qty)])
+        return [told[n][0] for n in sorted(told)]
+
+    assert truths(Truth.HOLDS) == [Truth.HOLDS] * 3
+    assert truths(Truth.UNKNOWN) == [Truth.UNKNOWN] * 3
+    assert truths(Truth.FAILS) == []
+    assert first_causes(schema, [*rows, qty]) == [qty]
+    assert first_causes(schema, rows) == rows

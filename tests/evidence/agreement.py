@@ -35,7 +35,7 @@ from statediff_lab.commands.conforming import read_vectors
 
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
-from statediff.evidence.keys import SigningKey
+from statediff.evidence.keys import SigningKey, trust_entry
 from statediff.evidence.seal import enveloped
 from tests.evidence.mutants import altered, changed, judged, places
 
@@ -45,11 +45,10 @@ THIRD_SEES: Final = 10
 """The independent verifier sees one in so many of the mutants that nobody signed."""
 PORTION: Final = 2_000
 KEY: Final = SigningKey(Ed25519PrivateKey.from_private_bytes(b"agreement of three verifiers key"))
-OWN_TRUST: Final = write({
-    "format": v.TRUST,
-    "keys": [{"name": "own", "key": KEY.public.hex(), "roles": ["evaluator"],
-              "from": None, "until": None}],
-})  # fmt: skip
+RITA: Final = Ed25519PrivateKey.from_private_bytes(bytes(range(4, 36)))
+ENTRIES: Final = [trust_entry("own", KEY.public, ["evaluator"]),
+                  trust_entry("Rita", SigningKey(RITA).public, ["observer"])]  # fmt: skip
+OWN_TRUST: Final = write({"format": v.TRUST, "keys": ENTRIES})
 
 Files = Mapping[str, bytes]
 

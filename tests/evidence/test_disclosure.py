@@ -11,13 +11,7 @@ from statediff.model.codes import FindingCode
 from statediff.model.explanation import Reason
 from statediff.model.trace import Action, Excerpt, Trace
 from statediff.model.values import Map
-from statediff.model.verdict import (
-    Finding,
-    Stage,
-    Truth,
-    Witness,
-    WitnessRow,
-)
+from statediff.model.verdict import Finding, Stage, Truth, Witness, WitnessRow
 
 PLAIN = (
     "order 1009 is refunded: 12.50 EUR", "max_tokens: 100, next_page_token", "key: PROJ-12",

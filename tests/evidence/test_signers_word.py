@@ -5,7 +5,6 @@ Each limit stands in docs/trust.md. The state roots bind rows, and nothing of wh
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,20 +13,12 @@ from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import SEED_BYTES, seal
-from statediff.kernel import TrialFacts, replay
-from statediff.model.trace import ActionClass
+from statediff.kernel import replay
 from statediff.workspace.rechecking import unbound
 from tests.evidence.test_roots import forged, remade
 from tests.growing_logs import ADA, NOON, TRUST
-from tests.judging import DIVERGE, DOC, MATCH, TYPES, capture, doc, item, part, run, state
-from tests.traces import call, log
+from tests.judging import DIVERGE, MATCH, capture, item, part, run, state
 
-KEEP = """\
-forbid:
-  - {id: kept, delete: doc}
-allow:
-  - {id: marked, update: doc}
-"""
 RENAMED = """\
 identify: [{type: log, match_on: {%s: null}, version: 1, because: no key}]
 forbid:
@@ -42,15 +33,6 @@ forbid:
 allow:
   - {id: marked, update: log}
 """
-
-
-def test_a_schema_that_says_otherwise_what_a_deletion_is_is_not_bound() -> None:
-    plain = tuple(replace(each, deleted_when=None) if each == DOC else each for each in TYPES)
-    sides = {"doc": [doc(1)]}, {"doc": [doc(1, deleted_at="2026-01-01")]}
-    true = run(KEEP, *sides).bundle
-    lie = run(KEEP, *(state(rows, types=plain) for rows in sides)).bundle
-    assert [true.manifest["verdict"], lie.manifest["verdict"]] == [DIVERGE.value, MATCH.value]
-    assert replay(forged(true, lie, "roots")).verdict is MATCH
 
 
 APART = {"log": [{"what": "a", "n": 1}]}, {"log": [{"what": "b", "n": 1}]}
@@ -88,14 +70,6 @@ def under(true: Bundle, lie: Bundle, resolution: Any) -> Bundle:
     return remade(found, resolution=resolution)
 
 
-def test_a_call_that_is_left_out_of_the_trace_is_not_missed() -> None:
-    body = "actions: {forbid: {classes: [permission-change]}}\n"
-    made = call("grant", ActionClass.PERMISSION_CHANGE)
-    true, lie = (run(body, {}, {}, trace=log(*calls)).bundle for calls in ((made,), ()))
-    assert [true.manifest["verdict"], lie.manifest["verdict"]] == [DIVERGE.value, MATCH.value]
-    assert replay(forged(true, lie, "roots")).verdict is MATCH
-
-
 TWO = ("db", "copy")
 
 
@@ -123,11 +97,3 @@ def test_a_reader_hears_what_a_verdict_rests_on_that_is_under_no_root(
     found = unbound(v.verify(sealed.files, TRUST))
     assert len(found) == len(said)
     assert all(one.startswith(other) for one, other in zip(found, said, strict=True))
-
-
-def test_how_the_agent_was_kept_apart_is_not_bound() -> None:
-    made = run(
-        "allow: [{id: any, any: item}]\n", {}, {}, facts=TrialFacts("trial", isolation="none")
-    )
-    trial = {**made.bundle.document("trial.json"), "isolation": "container"}
-    assert replay(remade(made.bundle, trial=trial)).verdict is made.judgement.verdict

@@ -265,7 +265,9 @@ WHY = {
     "trust file: until: ": "trusting-a-time-that-is-none trusting-a-time-in-the-year-0",
     "leaves.json: roots.json# is not [document, [[pointer, length], ...]]":
         "states-with-roots-without-their-cuts",
-    "manifest.json: its files are not those that there are leaves of": "states-with-no-roots",
+    "manifest.json: its files are not those that there are leaves of":
+        "states-with-no-roots observed-that-the-bundle-does-not-list "
+        "observed-that-the-bundle-lists-and-has-not observed-in-a-bundle-without-roots",
     "leaves.json: nothing but raw captures is withheld, and captures.json is missing":
         "states-with-no-captures",
     "fragments.json: what changed of 'item' is not all there":
@@ -433,6 +435,46 @@ SIGNERS = {
     "signed-together-by-both": ("Ada", "Bo"),
     "signed-together-by-two-of-three": ("Ada", "Eve"),
 }
+OBSERVED = {
+    "trace.json: trace: not": "a-call-left-out another-call a-trace-that-calls-itself-complete",
+    "answer.json: answer: not": "another-answer another-salt",
+    "timeline.json: times: not": "another-time no-times",
+    "captures.json: states: not":
+        "another-time-of-a-reading another-reader another-state another-history",
+    "schema.json: schema: not": "another-schema for-reviewers-with-another-schema",
+    "trial.json: trial: not": "another-isolation another-seed",
+    "trial.json: ending: not": "another-ending an-ending-that-was-another",
+    "trial.json: agent: not": "another-agent",
+    "agent: ": "an-agent-with-more an-agent-of-a-number",
+    "an opening is ":
+        "an-agent-that-is-not-shown a-salt-of-no-digits another-part-opened "
+        "an-opening-with-more an-opening-that-is-none",
+    "not an opening for each part": "an-opening-left-out",
+    "of the trial 'trial-2', not of this one": "of-another-trial",
+    "of 2026-03-01 12:06:00+00:00, after the sealing": "after-the-sealing",
+    "Ada is not trusted as observer": "by-the-sealing-key",
+    "Bo is not trusted as observer": "by-an-evaluator",
+    "Ada sealed the copy too": "by-the-sealing-key-that-may",
+    "key '": "by-a-stranger by-nobody-who-is-known",
+    "the key of Rita was not valid": "before-the-key-was-valid when-the-key-was-over",
+    "the signature of Rita does not fit": "whose-signature-is-another",
+    "":
+        "with-more-in-the-predicate of-the-form-of-a-seal of-another-statement of-no-time "
+        "with-more-in-the-statement that-is-no-statement in-another-form without-a-part "
+        "in-another-order of-a-digest-that-is-none of-two-digests of-a-part-with-more "
+        "of-parts-that-are-misnumbered of-a-part-with-no-number whose-signature-is-no-base64 "
+        "whose-signature-has-more signed-twice signed-by-nobody of-another-payload-type "
+        "whose-envelope-has-more with-more whose-envelope-is-none "
+        "of-what-the-bundle-says-it-shows of-less-than-the-bundle-shows",
+}  # fmt: skip
+"""Those of copies in which an observer signed another thing."""
+WHY |= {
+    f"observation.json: {why}": " ".join(f"observed-{name}" for name in names.split())
+    for why, names in OBSERVED.items()
+} | {
+    "captures.json: has no history": "observed-no-history",
+    "trial.json: is no object": "observed-a-trial-that-is-no-object",
+}  # fmt: skip
 REASON = {name: why for why, names in WHY.items() for name in names.split()}
 
 

@@ -79,11 +79,12 @@ class Pack:
 
 
 class Objects:
-    """The objects below a git folder. `read` raises `NotRead` with the cause."""
+    """The objects below a git folder, and in its `objects/INCOMING`. `read` raises `NotRead`."""
 
-    def __init__(self, git: Folder, private: Path) -> None:
+    def __init__(self, git: Folder, private: Path, incoming: bytes = b"") -> None:
         self._git = git
         self._private = private
+        self._incoming = b"objects/" + incoming if incoming else b""
         self._opened = ExitStack()
         self._folder: Folder | None = None
         self._packs: list[Pack] | None = None
@@ -176,7 +177,10 @@ class Objects:
     def _loose(self, oid: str) -> GitObject | None:
         if self._folder is None:
             self._folder = self._opened.enter_context(self._git.folder(b"objects"))
-        stored = self._folder.read(f"{oid[:2]}/{oid[2:]}".encode(), MAX_OBJECT_BYTES)
+        path = f"/{oid[:2]}/{oid[2:]}".encode()
+        stored = self._folder.read(path[1:], MAX_OBJECT_BYTES)
+        if stored is None and self._incoming:
+            stored = self._git.read(self._incoming + path, MAX_OBJECT_BYTES)
         if stored is None:
             return None
         self._spend(oid, len(stored))
@@ -220,28 +224,29 @@ class Objects:
         """The packs, copied; those that cannot be read are in `causes`."""
         packs: list[Pack] = []
         pack_left, index_left = MAX_PACK_BYTES, MAX_INDEX_BYTES
-        try:
-            if self._git.kind(b"objects/pack") is None:
-                return packs
-            with self._git.folder(b"objects/pack") as folder:
-                for name in folder.names():
-                    if not name.endswith(b".idx") or folder.kind(name[:-4] + b".pack") is None:
-                        continue
-                    if len(packs) == MAX_PACKS:
-                        raise NotRead(f"there are more than {MAX_PACKS} packs")
-                    own = self._private / str(len(packs)) / "pack" / f"pack-{0:040x}.pack"
-                    try:
-                        own.parent.mkdir(parents=True, exist_ok=True)
-                        pack = _copy(folder, name, own, (pack_left, index_left))
-                    except NotRead as error:
-                        self.causes.append(str(error))
-                        continue
-                    self._opened.callback(os.close, pack.descriptor)
-                    pack_left -= pack.size
-                    index_left -= own.with_suffix(".idx").stat().st_size
-                    packs.append(pack)
-        except NotRead as error:
-            self.causes.append(str(error))
+        for place in dict.fromkeys((b"objects/pack", (self._incoming or b"objects") + b"/pack")):
+            try:
+                if self._git.kind(place) is None:
+                    continue
+                with self._git.folder(place) as folder:
+                    for name in folder.names():
+                        if not name.endswith(b".idx") or folder.kind(name[:-4] + b".pack") is None:
+                            continue
+                        if len(packs) == MAX_PACKS:
+                            raise NotRead(f"there are more than {MAX_PACKS} packs")
+                        own = self._private / str(len(packs)) / "pack" / f"pack-{0:040x}.pack"
+                        try:
+                            own.parent.mkdir(parents=True, exist_ok=True)
+                            pack = _copy(folder, name, own, (pack_left, index_left))
+                        except NotRead as error:
+                            self.causes.append(str(error))
+                            continue
+                        self._opened.callback(os.close, pack.descriptor)
+                        pack_left -= pack.size
+                        index_left -= own.with_suffix(".idx").stat().st_size
+                        packs.append(pack)
+            except NotRead as error:
+                self.causes.append(str(error))
         return packs
 
 

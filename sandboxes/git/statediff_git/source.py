@@ -66,7 +66,8 @@ class GitSource:
     `path` is the bare repository or the top of the work tree. `refined` maps the schema to the
     logical one, as for any source; `prefix` begins the names of the types. Whether the repository
     is bare is `is_bare`, else what the reading before says, else what stands at `path` when it is
-    first read: an agent cannot have another layout read than the one before.
+    first read: an agent cannot have another layout read than the one before. `incoming` names the
+    folder below `objects` with what a push has brought that is not decided yet: it is no state.
     """
 
     settles_at_once: ClassVar[bool] = True
@@ -89,8 +90,10 @@ class GitSource:
         *,
         prefix: str = "git",
         is_bare: bool | None = None,
+        incoming: bytes = b"",
     ) -> None:
         self._name = name
+        self._incoming = incoming
         self._path = path
         self._refined = refined
         self._prefix = prefix
@@ -131,10 +134,26 @@ class GitSource:
         """The bare repository as it would be if these were its refs. `SourceUnavailable`."""
         try:
             with Folder.open(self._path) as root:
-                found = _under(root, refs, None)
+                found = _under(root, refs, None, self._incoming)
         except (NotAsked, NotRead) as error:
             raise SourceUnavailable(str(error)) from error
         return self._state({**found, "work_file": Listing()}, store, like)
+
+    def led_to(self, refs: Refs, store: ChunkStore, like: State) -> State:
+        """The bare repository where these are its refs, all else as in `like`."""
+        try:
+            with (
+                Folder.open(self._path) as root,
+                tempfile.TemporaryDirectory(prefix="statediff-git-") as private,
+                closing(Objects(root, Path(private), self._incoming)) as objects,
+            ):
+                history = read_history(refs, objects)
+        except NotRead as error:
+            raise SourceUnavailable(str(error)) from error
+        found = {f"{self._prefix}.{name}": getattr(history, f"{name}s") for name in _BY_REFS}
+        read = [each for each in like.schema.types if each.source_table in found]
+        new = {t.name: _table(t, found[t.source_table], store, like.tables[t.name]) for t in read}
+        return State(like.schema, {**like.tables, **new})
 
     def _state(self, found: dict[str, Listing], store: ChunkStore, like: State | None) -> State:
         schema = self.schema() if like is None or not like.schema.types else like.schema
@@ -152,12 +171,12 @@ class GitSource:
             was_bare = None if like is None else _was_bare(like, f"{self._prefix}.repository")
             self._is_bare = _looks_bare(root) if was_bare is None else was_bare
         if self._is_bare:
-            return {**_repository(root, None), "work_file": Listing()}
+            return {**_repository(root, None, self._incoming), "work_file": Listing()}
         found: dict[str, Listing]
         has_folder = root.kind(GIT_FOLDER) is EntryKind.DIRECTORY
         try:
             with root.folder(GIT_FOLDER) as git:
-                found = _repository(git, root)
+                found = _repository(git, root, b"")
         except NotRead as error:
             found = {name: unread(str(error)) for name in TYPE_NAMES}
         return {**found, "work_file": read_work_tree(root, has_folder)}
@@ -179,11 +198,8 @@ def _lost(root: Folder, *, is_bare: bool) -> str | None:
     return None
 
 
-_ASKED: Final = (
-    (b"HEAD", EntryKind.FILE),
-    (b"objects", EntryKind.DIRECTORY),
-    (b"refs", EntryKind.DIRECTORY),
-)
+_ASKED: Final = ((b"HEAD", EntryKind.FILE), (b"objects", EntryKind.DIRECTORY),
+                 (b"refs", EntryKind.DIRECTORY))  # fmt: skip
 
 
 def _was_whole(like: State, table: str) -> bool:
@@ -210,22 +226,22 @@ def _looks_bare(root: Folder) -> bool:
     return any(root.kind(name) is not None for name in (b"HEAD", b"objects", b"refs"))
 
 
-def _repository(git: Folder, work: Folder | None) -> dict[str, Listing]:
+def _repository(git: Folder, work: Folder | None, incoming: bytes) -> dict[str, Listing]:
     """What the git folder of a work tree holds; of a bare repository where there is none."""
-    found, has_moved = _one_pass(git, work)
+    found, has_moved = _one_pass(git, work, incoming)
     if has_moved:
-        found, has_moved = _one_pass(git, work)
+        found, has_moved = _one_pass(git, work, incoming)
     return found | dict.fromkeys(_BY_REFS, unread(unread_because(_MOVED))) if has_moved else found
 
 
-def _one_pass(git: Folder, work: Folder | None) -> tuple[dict[str, Listing], bool]:
+def _one_pass(git: Folder, work: Folder | None, new: bytes) -> tuple[dict[str, Listing], bool]:
     """What the git folder holds, and whether its refs moved meanwhile."""
     refs = read_refs(git)
-    found = _under(git, refs, work)
+    found = _under(git, refs, work, new)
     return found, read_refs(git) != refs
 
 
-def _under(git: Folder, refs: Refs, work: Folder | None) -> dict[str, Listing]:
+def _under(git: Folder, refs: Refs, work: Folder | None, incoming: bytes) -> dict[str, Listing]:
     """What the git folder holds, and what these refs lead to in it."""
     config, index = read_config(git), read_index(git, work)
     is_partial, is_cut = is_promised(config), git.kind(b"shallow") is not None
@@ -236,19 +252,11 @@ def _under(git: Folder, refs: Refs, work: Folder | None) -> dict[str, Listing]:
         history = read_history(refs, objects)
         is_whole = not is_partial and not is_cut
         missing = objects.missing() if is_whole else []
-        store = read_store(git, objects, Path(private), is_partial=is_partial)
+        store = read_store(git, objects, Path(private), incoming, is_partial=is_partial)
         reflogs = read_reflogs(git, refs, objects, is_whole=is_whole)
         left = left_behind(git, history.commits.rows, objects)
-    known = Known(
-        refs=refs,
-        config=config,
-        index=index.index,
-        history=history,
-        store=store,
-        reflogs=reflogs,
-        left=left,
-        missing=tuple(missing),
-    )
+    known = Known(refs=refs, config=config, index=index.index, history=history, store=store,
+                  reflogs=reflogs, left=left, missing=tuple(missing))  # fmt: skip
     found = {
         "admin_file": read_admin(git, known),
         "commit": history.commits,

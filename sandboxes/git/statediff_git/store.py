@@ -50,11 +50,12 @@ class Store:
     causes: tuple[str, ...] = ()
 
 
-def read_store(git: Folder, objects: Objects, private: Path, *, is_partial: bool) -> Store:
-    """The files below `objects` that say something of their own; `private` is a folder of ours.
+def read_store(
+    git: Folder, objects: Objects, private: Path, incoming: bytes, *, is_partial: bool
+) -> Store:
+    """The files below `objects`, but of `incoming`, that say something of their own.
 
-    `is_partial` where the settings promise objects that are not there: then a pack may say of
-    itself that it came from there.
+    `is_partial`: the settings promise objects, and a pack may say of itself that it is of those.
     """
     try:
         if git.kind(b"objects") is not EntryKind.DIRECTORY:
@@ -69,7 +70,7 @@ def read_store(git: Folder, objects: Objects, private: Path, *, is_partial: bool
                 }
             if _PACK_LIST.fullmatch(_content(folder, _LIST) or b""):
                 sound.add(_LIST)
-            tree = folder.tree(leave_out=frozenset(_regular(folder, sound)))
+            tree = folder.tree(leave_out=frozenset((*_regular(folder, sound), incoming)))
     except NotRead as error:
         return Store((), (str(error),))
     entries = (

@@ -107,7 +107,7 @@ class MariaDbFeed:
         with self._source.session() as (connection, database):
             check_settings(connection)
             place = end_of_log(connection)
-            look = self._look(connection, database)
+            look = look_of(self._source, connection, database)
             self._start = _Start(place, look, privileged(connection), stored_accounts(connection))
 
     def detach(self) -> None:
@@ -126,7 +126,7 @@ class MariaDbFeed:
                 end = end_of_log(connection)
                 check_kept(connection, start.place, end)
                 logged = list(read_log(self._url, start.place, end, LOG_SECONDS))
-                look = self._look(connection, database)
+                look = look_of(self._source, connection, database)
                 replay = Replay(database, before, start.look, logged, store)
                 replay.forwards(look)
                 # Anyone who may write past the log makes a whole look necessary.
@@ -220,22 +220,24 @@ class MariaDbFeed:
             replay.tell(name, tables)
         return True
 
-    def _look(self, connection: Connection[Any], database: str) -> Look:
-        cascades: dict[tuple[str, str], Cascade] = {}
-        for table, name, parent, column, target, on_delete, on_update in fetched(
-            connection, _CASCADES, database
-        ):
-            known = cascades.get((table, name))
-            cascades[table, name] = Cascade(
-                table,
-                (*(known.child_columns if known else ()), column),
-                parent,
-                (*(known.parent_columns if known else ()), target),
-                on_delete not in _STAYING,
-                on_update not in _STAYING,
-            )
-        catalogue = self._source.catalogue(connection, database)
-        return Look(catalogue, tuple(cascades.values()))
+
+def look_of(source: MariaDbSource, connection: Connection[Any], database: str) -> Look:
+    """What the catalogue lists now. Raises `SourceUnavailable`, `pymysql.Error`."""
+    cascades: dict[tuple[str, str], Cascade] = {}
+    for table, name, parent, column, target, on_delete, on_update in fetched(
+        connection, _CASCADES, database
+    ):
+        known = cascades.get((table, name))
+        cascades[table, name] = Cascade(
+            table,
+            (*(known.child_columns if known else ()), column),
+            parent,
+            (*(known.parent_columns if known else ()), target),
+            on_delete not in _STAYING,
+            on_update not in _STAYING,
+        )
+    catalogue = source.catalogue(connection, database)
+    return Look(catalogue, tuple(cascades.values()))
 
 
 def _gave_numbers(entry: Logged, before: State, end: State) -> bool:

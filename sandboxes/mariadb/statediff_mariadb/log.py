@@ -96,6 +96,8 @@ class Logged:
     statements: tuple[str, ...] = ()
     """Whatever no rows show; `undone` work and two-phase commits are named here too."""
     database: str = field(default="", compare=False)
+    prepared: str | None = None
+    """The name of a transaction that is prepared, and not committed yet."""
     session: tuple[tuple[str, Any], ...] = ()
     """What the log says of the session that gave the statement."""
 
@@ -185,6 +187,8 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
                     raise SourceUnfollowed(f"its log holds more than {MAX_BYTES >> 20} MiB")
                 is_open = replace(is_open, rows=(*is_open.rows, rows))
             elif isinstance(found, event.XidEvent | event.XAPrepareEvent):
+                if isinstance(found, event.XAPrepareEvent) and not found.one_phase:
+                    is_open = replace(is_open, prepared=found.xid)
                 yield is_open
                 is_open = None
             elif isinstance(found, event.QueryEvent):

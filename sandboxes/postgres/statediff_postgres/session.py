@@ -12,6 +12,7 @@ is the line waited for, in a way that lets `hung_up_after` cut it.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import select
@@ -59,6 +60,9 @@ _SETTINGS: Final = {
     "constraint_exclusion": "off",
     "enable_partition_pruning": "off",
 }
+
+# It warns on standard error of each statement behind one that was refused, which we expect.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 
 @contextlib.contextmanager

@@ -197,8 +197,7 @@ def _form(form: str) -> str:
 def export(
     target: ExportedArgument,
     form: Annotated[
-        str,
-        typer.Option("--as", metavar=_choices(), parser=_form, help="The form of the export."),
+        str, typer.Option("--as", metavar=_choices(), parser=_form, help="The form of the export.")
     ],
     out: Annotated[
         Path | None,

@@ -63,6 +63,7 @@ class Role(StrEnum):
     EVALUATOR = "evaluator"
     REVIEWER = "reviewer"
     WITNESS = "witness"
+    OBSERVER = "observer"
 
 
 def keygen(
@@ -256,7 +257,7 @@ def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
     if out.exists():
         raise UsageError(f"{out} exists already; nothing is overwritten")
     kept = keep(sealed, _own(sealed, signing), Vault(vault), secrets.token_bytes)
-    write_file(out, kept_bytes(kept))
+    write_file(out, kept_bytes(kept), mode=0o600)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,9 +278,12 @@ class DemandOptions:
     bound: Annotated[
         bool, typer.Option("--bound", help="All that was judged of states is under state roots.")
     ] = False
+    observed: Annotated[
+        bool, typer.Option("--observed", help="An observer signed what was judged, by another key.")
+    ] = False
     policy: Annotated[
         Path | None,
-        typer.Option("--policy", metavar="FILE", help="YAML with any of these four demands."),
+        typer.Option("--policy", metavar="FILE", help="YAML with any of these five demands."),
     ] = None
 
     def unmet(self, found: Verified, unbound: Sequence[str]) -> list[str]:
@@ -287,14 +291,11 @@ class DemandOptions:
         from pydantic import ValidationError
 
         from statediff.evidence.demands import Demands, read_policy
+        from statediff.workspace.rechecking import is_ending_open
 
         try:
-            own = Demands(
-                contract=self.contract,
-                min_kernel=self.min_kernel,
-                isolation=self.isolation,
-                bound=self.bound,
-            )
+            said = {name: each for name, each in vars(self).items() if name != "policy"}
+            own = Demands(**said)
         except ValidationError as error:
             first = error.errors()[0]
             name = str(first["loc"][0]).replace("_", "-")
@@ -303,6 +304,8 @@ class DemandOptions:
         unmet = [each for demands in (own, *read) for each in demands.unmet(found)]
         if any(demands.bound for demands in (own, *read)):
             unmet += [f"under no state root: {each}" for each in unbound]
+        if any(demands.observed for demands in (own, *read)) and is_ending_open(found):
+            unmet.append("the contract asks how the run ended, and the bundle does not say it")
         return unmet
 
 
@@ -352,6 +355,7 @@ def verify(
     more = states_facts(found, log)
     lines = [f"{status}  {shown(sealed)}", *_sealed_lines(found)]
     lines += [f"unmet: {each}" for each in unmet]
+    lines += observed_lines(found)
     lines += states_lines(found, more)
     if found.states is not None:
         lines += [f"under no state root: {each}; see `replay --chunks`" for each in loose]
@@ -380,6 +384,19 @@ def _sealed_lines(found: Verified) -> Iterator[str]:
 
 LIMITS: Final = "not shown by this: that the source, the clock and the signer said the truth"
 """What a signature cannot show, in a line; docs/trust.md has all of it."""
+
+
+def observed_lines(found: Verified) -> Iterator[str]:
+    """Who, beside the signer of the seal, signed which parts of the trial before it was judged."""
+    observed = found.observed
+    if observed is None:
+        yield "observed by nobody with a key of their own, or this copy does not show it"
+        return
+    yield f"observed by {observed.signer} at {observed.at.isoformat()}: {', '.join(observed.shown)}"
+    if observed.withheld:
+        yield f"observed, and not shown by this copy: {', '.join(observed.withheld)}"
+    known = sorted((observed.agent or {}).items())
+    yield from (f"agent: {name} {value or 'not known'}" for name, value in known)
 
 
 def states_lines(found: Verified, facts: Mapping[str, Any]) -> list[str]:
@@ -463,6 +480,9 @@ def _document(found: Verified) -> dict[str, Any]:
         "leaves": manifest["tree"]["leaves"],
         "disclosed": len(found.disclosed),
         "withheld": dict(found.withheld),
+        "observed": None
+        if found.observed is None
+        else {**vars(found.observed), "at": found.observed.at.isoformat()},
     }
 
 

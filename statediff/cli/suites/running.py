@@ -23,6 +23,7 @@ from statediff.cli.options import (
     MaxTurnsOption,
     ModelCosts,
     NetworkOption,
+    ObserverOption,
     RebaseOption,
     RootsLogOption,
     RunPlaces,
@@ -235,6 +236,7 @@ class JudgingOptions:
         ),
     ] = ScanBy.WHOLE
     log: RootsLogOption = None
+    observer: ObserverOption = None
     vault: Annotated[
         Path | None,
         typer.Option(
@@ -335,6 +337,7 @@ def _settings(
     """What `run.json` records of the command; a default that came later is left out."""
     from statediff.suite.records import agent_labels
     from statediff.workspace import stores
+    from statediff.workspace.observers import observer_of
 
     _require_text([*(str(e.path.absolute()) for e in entries), *(o.command or "" for o in options)])
     names = _names(options, entries)
@@ -355,6 +358,9 @@ def _settings(
         settings["scan"] = judging.scan.value
     if judging.log is not None:
         settings["log"] = str(judging.log.absolute())
+    if judging.observer is not None:
+        observer_of(judging.observer)  # a wrong one is found before a trial is made
+        settings["observer"] = str(judging.observer.absolute())
     if any(rules.retain for each in entries for rules in each.file.content.evidence.values()):
         settings["vault"] = str((judging.vault or stores.DEFAULT.parent / "vault").absolute())
     return settings

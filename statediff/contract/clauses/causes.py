@@ -8,6 +8,8 @@ A change follows from others where the catalogue ties it to them:
 3. A stamp (`Field.is_stamp`) shows when another field of its row was changed: a moment of the run.
 4. A row goes, or no longer refers to anything, with the row that it refers to (`ForeignKey`), or
    refers to it under its new key.
+5. The rows of a materialized view change with rows that its query reads. The source has run that
+   query after the run, and it gives the rows that are there (`EntityType.filled_from`).
 
 A change follows only from changes that are themselves explained. The database keeps generated
 values and references right; another expression or action is a change of the structure.
@@ -24,7 +26,7 @@ from typing import Any, Final, TypeAlias
 from statediff.model.codes import Truth
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.readings import Timeline
-from statediff.model.schema import COUNT, COUNTERS, Counted, Effect, ForeignKey, Schema
+from statediff.model.schema import COUNT, COUNTERS, Counted, Effect, EntityType, ForeignKey, Schema
 from statediff.model.values import ABSENT, Key, is_value, key_order, same
 
 Reason: TypeAlias = tuple[Delta, ...]
@@ -66,17 +68,24 @@ def following(
         return {}
     known = {id(delta): truth for delta, truth in explained}
     run = Tied(schema, [delta for delta, _ in explained], times)
-    reasons = {n: tuple(run.reasons(explained[n][0])) for n in waiting}
+    reasons = {n: run.reasons(explained[n][0]) for n in waiting}
     found: dict[int, tuple[Truth, Reason]] = {}
     # A reason that waits for what it explains explains nothing: the truths only rise.
     while True:
         risen = False
+        best: dict[int, tuple[Truth, Reason]] = {}  # the rows of one view have one list of reasons
         for n, given in reasons.items():
             delta = explained[n][0]
-            for reason in given:
-                truth = min((known[id(each)] for each in reason), key=_BEST.__getitem__)
-                if _BEST[truth] > _BEST[known[id(delta)]]:
-                    known[id(delta)], found[n], risen = truth, (truth, reason), True
+            if not given or known[id(delta)] is Truth.HOLDS:
+                continue
+            if id(given) not in best:
+                truths = (min((known[id(d)] for d in r), key=_BEST.__getitem__) for r in given)
+                best[id(given)] = max(
+                    zip(truths, given, strict=True), key=lambda each: _BEST[each[0]]
+                )
+            truth, reason = best[id(given)]
+            if _BEST[truth] > _BEST[known[id(delta)]]:
+                known[id(delta)], found[n], risen = truth, (truth, reason), True
         if not risen:
             return found
 
@@ -86,9 +95,7 @@ def first_causes(schema: Schema, deltas: Sequence[Delta]) -> list[Delta]:
     if not schema.tied:
         return [*deltas]
     run = Tied(schema, deltas)
-    truths = [
-        (d, Truth.HOLDS if next(run.reasons(d), None) is None else Truth.FAILS) for d in deltas
-    ]
+    truths = [(d, Truth.FAILS if run.reasons(d) else Truth.HOLDS) for d in deltas]
     found = following(schema, truths)
     return [delta for number, delta in enumerate(deltas) if number not in found]
 
@@ -101,14 +108,28 @@ class Tied:
     deltas: Sequence[Delta]
     times: Times = NO_TIMES
 
-    def reasons(self, delta: Delta) -> Iterator[Reason]:
+    def reasons(self, delta: Delta) -> tuple[Reason, ...]:
         """Each set of changes from which the change follows, if all of them are explained."""
         if delta.type == COUNTERS:
-            yield from self._of_counter(delta)
-            return
+            return tuple(self._of_counter(delta))
         entity = self.schema.by_name.get(delta.type)
         if entity is None:
-            return
+            return ()
+        return self._of_query(entity) if entity.filled_from else tuple(self._of_tie(delta, entity))
+
+    def _of_query(self, entity: EntityType) -> tuple[Reason, ...]:
+        """A change of any row that the query reads, the same for all that it gives."""
+        if entity.name not in self._of_queries:
+            read = {*entity.filled_from} - {entity.name}
+            self._of_queries[entity.name] = tuple((d,) for d in self.deltas if d.type in read)
+        return self._of_queries[entity.name]
+
+    @cached_property
+    def _of_queries(self) -> dict[str, tuple[Reason, ...]]:
+        return {}
+
+    def _of_tie(self, delta: Delta, entity: EntityType) -> Iterator[Reason]:
+        """The row itself, and the rows that it refers to."""
         if delta.op is Op.UPDATE and not delta.steps:
             field = entity.by_name.get(delta.path)
             if field is not None and (field.computed_from or field.is_stamp):

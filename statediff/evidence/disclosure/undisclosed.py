@@ -25,6 +25,7 @@ from statediff.errors import BundleError, InputError, NotReplayable
 from statediff.evidence.canonical import read, write
 from statediff.evidence.disclosure.rules import Disclosure
 from statediff.evidence.documents import answer_document, judgement_document, trace_document
+from statediff.evidence.observation import is_as_judged
 from statediff.evidence.package import UNDISCLOSED, Bundle
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
@@ -50,16 +51,21 @@ class Shown:
         """The findings, which show no more than the calls and the answer do."""
         return self._documents[0].findings(findings)
 
+    def said(self) -> dict[str, Json]:
+        """The documents of calls and answer as they are shown."""
+        _, trace, answer = self._documents
+        return {"trace.json": trace_document(trace), "answer.json": answer_document(answer)}
+
+    @property
+    def is_other(self) -> bool:
+        """True where something was judged that is not shown."""
+        return bool(self._documents[0].names)
+
     def documents(self, judgement: Judgement) -> dict[str, Json]:
         """The documents of a bundle that are shown otherwise than they were judged, if any are."""
-        disclosure, trace, answer = self._documents
-        if not disclosure.names:
+        if not self.is_other:
             return {}
-        return {
-            "trace.json": trace_document(trace),
-            "answer.json": answer_document(answer),
-            "judgement.json": judgement_document(judgement),
-        }
+        return {**self.said(), "judgement.json": judgement_document(judgement)}
 
 
 def withheld(
@@ -114,6 +120,8 @@ def whole(bundle: Bundle) -> Bundle:
             raise ValueError("it is of a bundle that shows something else")
         for name, pointer, value in values:
             documents[name] = _with(documents[name], pointer.split("/")[1:], value)
+        if not is_as_judged(bundle, documents):
+            raise ValueError("it is not what was observed")
     except (BundleError, InputError, LookupError, TypeError, ValueError, AttributeError) as error:
         raise BundleError(f"what is not shown belongs to another bundle: {error}") from error
     return replace(bundle, files={**bundle.files, **{n: write(d) for n, d in documents.items()}})

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from .basics import VERDICTS, fold, members, need, same, sha_hex, texts, worst
+from .observed import check_observed
 from .places import check_closed, check_matchings
 from .roots import check_states
 from .sealed import Copy, open_copy, rest
@@ -89,10 +90,12 @@ def _check_inner(copy: Copy) -> None:
     form, listed = inner.get("format"), inner.get("files")
     need(form in ("statediff/bundle/1", "statediff/bundle/1.1"), "R-SAY-7")
     need(isinstance(listed, dict), "R-SAY-7")
-    names = {*FILES} - {"manifest.json"} | ({"roots.json"} if form.endswith(".1") else set())
-    need(set(listed) == names, "R-SAY-7")
     kinds = {tag.split("/")[1] for tag in copy.manifest["tree"]["tags"]}
+    observed = {"observation.json"} if "observation" in kinds else set()
+    more = {"roots.json"} | observed if form.endswith(".1") else set()
+    need(set(listed) == {*FILES} - {"manifest.json"} | more, "R-SAY-7")
     need(("roots.json" in listed) == ("roots" in kinds), "R-SAY-7")
+    need(("observation.json" in listed) == ("observation" in kinds), "R-SAY-7")
 
 
 def verify(files: dict[str, bytes], trust: Trust) -> tuple[Copy, str, dict[str, Any]]:
@@ -115,6 +118,7 @@ def verify(files: dict[str, bytes], trust: Trust) -> tuple[Copy, str, dict[str, 
         check_matchings(copy)
         if copy.document("manifest.json").get("format") == "statediff/bundle/1.1":
             states = check_states(copy)
+    check_observed(copy, trust)
     answer: dict[str, Any] = {
         "verdict": copy.manifest["verdict"],
         "signers": copy.signers,

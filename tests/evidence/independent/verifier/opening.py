@@ -97,7 +97,7 @@ def _check_names(documents: dict[str, Any]) -> None:
     form = documents["manifest.json"].get("format")
     need(isinstance(form, str) and form in FORMATS, "R-OPEN-4 format")
     expected = set(FILES) | ({"roots.json"} if form == FORMATS[1] else set())
-    names = set(documents)
+    names = set(documents) - ({"observation.json"} if form == FORMATS[1] else set())
     need(names == expected, "R-OPEN-4 files")
     captures = documents["captures.json"]
     need(isinstance(captures, dict), "R-OPEN-4 captures")
@@ -143,6 +143,9 @@ class Tiers:
 
     def of_piece(self, name: str, value: Any) -> str:
         """Return the tier of a piece."""
+        if name == "observation.json":
+            part = value[0] if isinstance(value, list) else "schema"
+            return "reviewer" if part in ("schema", "times") else self.mixed
         if name in FOR_REVIEWERS:
             return "reviewer"
         kind: Any = None

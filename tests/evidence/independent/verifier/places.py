@@ -11,7 +11,7 @@ from .sealed import Copy, kind_of, rest
 
 BUNDLE = (
     "answer.json captures.json contract.yaml fragments.json index.json judgement.json "
-    "manifest.json resolution.json roots.json schema.json timeline.json "
+    "manifest.json observation.json resolution.json roots.json schema.json timeline.json "
     "trace.json trial.json"
 ).split()
 ALONE = {"summary#", "counterexample#", "review#", "undisclosed.json#"}
@@ -21,6 +21,7 @@ PUBLISHED = {
     "captures.json": f"/before|/after|/enumerations/{NUMBER}",
     "fragments.json": f"/{NUMBER}/rows|/{NUMBER}/scans/{NUMBER}/members",
     "judgement.json": "/clauses|/findings|/deltas|/hidden|/doubts",
+    "observation.json": "/opened",
     "resolution.json": f"/mappings/{NUMBER}|/doubts",
     "trace.json": "/actions",
 }
@@ -55,6 +56,8 @@ def cuts_of(name: str, document: Any, why: str) -> list[tuple[str, list[Any]]]:
             need(isinstance(part, list), why)
             cuts.append((f"/mappings/{number}", part))
         cuts.append(("/doubts", array_of(document, "doubts", why)))
+    elif name == "observation.json":
+        cuts.append(("/opened", array_of(document, "opened", why)))
     elif name == "trace.json":
         cuts.append(("/actions", array_of(document, "actions", why)))
     return cuts

@@ -5,15 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .basics import (
-    Refused,
-    is_number,
-    members,
-    need,
-    read_canonical,
-    sha,
-    unbase64,
-)
+from .basics import Refused, is_number, members, need, read_canonical, sha, unbase64
 from .logs import entry_hash
 from .notes import Checkpoint, read_checkpoint
 from .trust import Key

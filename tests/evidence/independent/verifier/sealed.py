@@ -38,14 +38,12 @@ KINDS = (
     "answer captures contract fragments index judgement "
     "manifest resolution schema timeline trace trial"
 ).split()
-OTHERS = "counterexample raw review roots summary undisclosed".split()
-MANY = "captures fragments judgement raw resolution trace".split()
+OTHERS = "counterexample observation raw review roots summary undisclosed".split()
+MANY = "captures fragments judgement observation raw resolution trace".split()
 TAG = re.compile(r"(public|reviewer|auditor)/([a-z]+)")
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 RESULTS = {"MATCH": "PASSED", "INCONCLUSIVE": "WARNED", "DIVERGE": "FAILED"}
-TYPES = {
-    "statediff/sealed/1.1": "https://in-toto.io/attestation/test-result/v0.1",
-}
+TYPES = {"statediff/sealed/1.1": "https://in-toto.io/attestation/test-result/v0.1"}
 
 
 @dataclass
@@ -54,6 +52,7 @@ class Copy:
 
     manifest: dict[str, Any]
     signers: list[str]
+    keys: list[str]
     predicate: dict[str, Any]
     leaves: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -200,7 +199,8 @@ def check_envelope(data: bytes, manifest_data: bytes, trust: Trust) -> Copy:
     _check_predicate(predicate, manifest)
     moment = instant(manifest["sealed_at"])
     need(all(key.counts(moment) for key in signers), "R-ENV-7")
-    return Copy(manifest, [key.name for key in signers], predicate)
+    names, ids = [key.name for key in signers], [key.id for key in signers]
+    return Copy(manifest, names, ids, predicate)
 
 
 def kind_of(path: str) -> str:
