@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from statediff.capture.source import scanned
 from statediff.model.batches import Row
@@ -21,7 +21,7 @@ from statediff.model.columns import table_changes
 from statediff.model.patch import patched
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType
-from statediff.model.state import LayeredChunks, State, Table, row_digest
+from statediff.model.state import LayeredChunks, MemoryChunks, State, Table, row_digest
 from statediff.model.values import Key, key_order, same
 from statediff_gate.participant import Changes, Edits
 
@@ -49,7 +49,9 @@ class Course:
 
     def __init__(self, name: str, state: State) -> None:
         self._name = name
-        self.base = state
+        self._base = state
+        self._moved: dict[str, dict[Any, Sides]] = {}
+        """What others changed since, of each type; `base` has it."""
         self.own: Own = {}
         self.conflict: str | None = None
         self.is_restructured = False
@@ -59,21 +61,47 @@ class Course:
 
     def row(self, entity: EntityType, key: Key) -> Row | None:
         """The committed row of a keyed type."""
-        known = self.own.get(entity.name, {}).get(key_order(key))
-        return self.base.tables[entity.name].row(key) if known is None else known[1]
+        order = key_order(key)
+        for rows in (self.own, self._moved):
+            known = rows.get(entity.name, {}).get(order)
+            if known is not None:
+                return known[1]
+        return self._base.tables[entity.name].row(key)
+
+    @property
+    def base(self) -> State:
+        """The world without the agent's part."""
+        if self._moved:
+            known = self._base.tables
+            tables = {
+                name: known[name].with_chunks(_patched(known[name], rows, is_kept=True).chunks)
+                for name, rows in self._moved.items()
+            }
+            self._base = State(self._base.schema, {**known, **tables})
+            self._moved = {}
+            for table in tables.values():
+                if isinstance(table.store, WorldChunks):
+                    table.store.drop_others(self._base)
+        return self._base
+
+    def meeting(self, changes: Changes) -> str | None:
+        """Why the agent's part is not certain any more, once others made these changes."""
+        for name, edits in changes.items():
+            mine, entity = self.own.get(name), self._base.schema.by_name[name]
+            rows = (*edits.gone, *edits.come) if mine else ()
+            if mine and any(key_order(key_of(entity, row)) in mine for row in rows):
+                return f"{name}: the agent and others wrote the same row in turns"
+        return None
 
     def others(self, changes: Changes) -> None:
         """Add a commit of somebody else's to the world."""
-        tables: dict[str, Table] = {}
         for name, edits in changes.items():
-            table = self.base.tables[name]
-            mine = self.own.get(name, {})
-            keys = [key_order(key_of(table.type, row)) for row in (*edits.gone, *edits.come)]
-            if any(key in mine for key in keys):
-                self.conflict = f"{name}: the agent and others wrote the same row in turns"
+            conflict = self.meeting({name: edits})
+            if conflict is not None:
+                self.conflict = conflict
                 continue
-            tables[name] = _flat(patched(table, edits.gone, edits.come))
-        self.base = State(self.base.schema, {**self.base.tables, **tables})
+            entity = self._base.schema.by_name[name]
+            _add(entity, self._moved.setdefault(name, {}), edits)
         self._after = None
 
     def with_changes(self, changes: Changes) -> tuple[State, Own]:
@@ -97,9 +125,16 @@ class Course:
 
         A conflict stays: what others did to the agent's rows is in neither.
         """
-        committed = self.committed()
-        tables = {name: _flat(table) for name, table in committed.tables.items()}
-        self.base = State(committed.schema, tables)
+        if self.is_restructured:
+            committed = self.committed()
+            tables = {name: _flat(table) for name, table in committed.tables.items()}
+            self._base = State(committed.schema, tables)
+        else:  # the base is moved on when it is asked for again
+            for name, rows in self.own.items():
+                gone = tuple(first for first, _ in rows.values() if first is not None)
+                come = tuple(last for _, last in rows.values() if last is not None)
+                entity = self._base.schema.by_name[name]
+                _add(entity, self._moved.setdefault(name, {}), Edits(gone, come))
         self.own, self._after, self.is_restructured = {}, None, False
 
     def committed(self) -> State:
@@ -197,12 +232,30 @@ def _add(entity: EntityType, own: dict[Any, Sides], edits: Edits) -> None:
             own[order] = first, last
 
 
-def _patched(table: Table, rows: Mapping[Any, Sides]) -> Table:
+def _patched(table: Table, rows: Mapping[Any, Sides], *, is_kept: bool = False) -> Table:
     gone = [before for before, _ in rows.values() if before is not None]
     come = [after for _, after in rows.values() if after is not None]
-    return patched(table, gone, come, LayeredChunks(table.store))
+    return patched(table, gone, come, None if is_kept else LayeredChunks(table.store))
 
 
 def _flat(table: Table) -> Table:
     """The table without the memory of what it was made of."""
     return Table(table.type, table.chunks, table.partition, table.store, table.enumeration)
+
+
+class WorldChunks(MemoryChunks):
+    """The chunks of a world that others move on, without those that it had before."""
+
+    _most = 0
+
+    def drop_others(self, state: State) -> None:
+        """Keep the chunks of this state alone, once they are far fewer than all."""
+        if len(self._batches) > self._most:
+            listed = {ref.digest for table in state.tables.values() for ref in table.chunks}
+            self._batches = {n: each for n, each in self._batches.items() if n in listed}
+            self._pieces = {n: each for n, each in self._pieces.items() if n in listed}
+            self._most = 2 * len(listed) + _SPARE
+
+
+_SPARE: Final = 256
+"""Chunks that may be kept of older states."""

@@ -29,7 +29,10 @@ _BARE: Final = re.compile(r"[^\s'\"]\S*")
 _ENDS: Final = re.compile(
     r"(PREPARE TRANSACTION|COMMIT PREPARED|ROLLBACK PREPARED) '((?:[^']|'')*)'"
 )
-_BEGINS: Final = re.compile(r"(BEGIN|COMMIT) (\d+)")
+_BEGINS: Final = re.compile(r"(BEGIN|COMMIT) (\d+)(?: \(at ([^)]+)\))?")
+_MESSAGE: Final = re.compile(
+    r"message: transactional: 1 prefix: (.*?), sz: \d+ content:(.*)", re.DOTALL
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,10 @@ class Logged:
     prepared: str | None = None
     """Its name, where it is prepared and not committed yet."""
     rows: list[RowLine] = field(default_factory=list)
+    messages: list[tuple[str, str]] = field(default_factory=list)
+    """The prefix and the content of each message that it put into the log."""
+    at: str | None = None
+    """When it was committed, where the slot says so."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +89,11 @@ def transactions(lines: Iterable[str]) -> Iterator[Logged | Ended]:
             if mark[1] == "BEGIN":
                 current = Logged(int(mark[2]))
             elif current is not None:
+                current.at = mark[3]
                 yield current
                 current = None
+        elif current is not None and (said := _MESSAGE.fullmatch(line)) is not None:
+            current.messages.append((said[1], said[2]))
         elif current is not None:
             current.rows.extend(rows_of(line))
 

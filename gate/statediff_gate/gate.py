@@ -23,17 +23,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Self
 
-from statediff import kernel
 from statediff.contract.file import ContractFile
 from statediff.errors import StorageError, UsageError
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.verdict import Decision
 from statediff.packs import known_sandbox
-from statediff.scores import standing_of
 from statediff.scoring import contract_of
 from statediff.systems.relational.tools import Scalar
 from statediff.workspace.inputs import refinements
 from statediff_gate.course import rows_alone, structural
+from statediff_gate.deciding import Deciding
 from statediff_gate.digests import digest_of
 from statediff_gate.holds import Approval, Hold
 from statediff_gate.journal import Journal
@@ -66,6 +65,7 @@ class Gate:
         schema: str | Path | None = None,
     ) -> None:
         self.contract = contract_of(contract)
+        self._deciding = Deciding(self.contract)
         self._turn = threading.Lock()
         self.records = Records(Path(folder), Path(key), self.contract)
         self._journal = Journal(Path(folder))
@@ -79,7 +79,6 @@ class Gate:
         named = [any(t.name.startswith("db.") for t in schema.types) for schema in worlds]
         self._shares_names = sum(named) > 1
         """Several systems call their structure by the same names."""
-        self._prepared: kernel.Prepared | None = None
         self._rows: dict[tuple[str, str], tuple[SourceCapture, SourceCapture]] = {}
         try:
             self._check()
@@ -91,12 +90,7 @@ class Gate:
         """The contract fits the world, and no run that does nothing would match unasked."""
         for system in self._systems.values():
             system.require_account()
-        before = self._before({})
-        known = self._over(before)
-        error = kernel.binding_error(self.contract, before) or known.null_run
-        if error is not None:
-            raise error
-        self._decide({})  # what fits no table that is there raises now, and not at the first call
+        self._deciding.require(self._before({}))
 
     def __enter__(self) -> Self:
         return self
@@ -268,16 +262,8 @@ class Gate:
             known = self._rows[name, side] = part, rows_alone(part)
         return known[1]
 
-    def _over(self, before: Capture) -> kernel.Prepared:
-        known = self._prepared
-        if known is None or not _is_same(known.before, before):
-            known = kernel.prepare(self.contract, before, facts=kernel.TrialFacts.offline())
-            self._prepared = known
-        return known
-
     def _decide(self, prepared: Mapping[str, Prepared]) -> tuple[Decision, str]:
-        known = self._over(self._before(prepared))
-        found = standing_of(known.so_far(self._before(prepared, "after")))
+        found = self._deciding.standing(self._before(prepared), self._before(prepared, "after"))
         if found.decision is not Decision.ALLOW:
             return found.decision, found.why
         doubts = [f"{n}: {each.doubt}" for n, each in prepared.items() if each.doubt is not None]
@@ -413,8 +399,3 @@ class Transaction:
             for system in self.systems.values():
                 system.abort()
             self._gate._journal.forget(self.name)  # noqa: SLF001 - of this module
-
-
-def _is_same(known: Capture, before: Capture) -> bool:
-    pairs = zip(known.parts, before.parts, strict=True)
-    return all(one.state is two.state for one, two in pairs)

@@ -17,23 +17,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
 from statediff_postgres.catalogue import OBJECT_NAMES, Catalogue, TableEntry, read_catalogue
-from statediff_postgres.rows import TableQuery
 from statediff_postgres.session import Connection, cause_of, opened
 from statediff_postgres.source import PostgresSource, Scan
 
 from statediff.errors import InputError, UsageError
-from statediff.model.batches import Row
 from statediff.model.patch import patched
 from statediff.model.readings import SourceCapture
-from statediff.model.schema import COUNTERS, EntityType
+from statediff.model.schema import COUNTERS
 from statediff.model.state import LayeredChunks, MemoryChunks, State, Table
 from statediff.model.values import key_order
 from statediff.systems.base.plugin import Refinement
@@ -41,21 +38,12 @@ from statediff.systems.base.tool import MAX_SECONDS
 from statediff.systems.relational.schema import Shelf, state_of
 from statediff.systems.relational.tools import Scalar, with_percent_marks
 from statediff_gate.course import Course, Own, alike, key_of
-from statediff_gate.decoding import (
-    UNCHANGED,
-    Cells,
-    Ended,
-    Logged,
-    RowLine,
-    Unreadable,
-    transactions,
-)
+from statediff_gate.decoding import Ended, Logged, RowLine, Unreadable, transactions
+from statediff_gate.following import DECODES, Snapshot, Tables, read_world, require_settings
 from statediff_gate.journal import Journal, number_of
 from statediff_gate.participant import (
     MOST_ROWS,
     Answer,
-    Changes,
-    Edits,
     Prepared,
     Refused,
     refuse_ends,
@@ -88,44 +76,10 @@ WHERE rolname OPERATOR(pg_catalog.=) current_user
 """
 _END_OF_LOG: Final = "SELECT pg_current_wal_insert_lsn()::text"
 _NEEDS: Final = (
-    ("wal_level", "logical", "ALTER SYSTEM SET wal_level = logical"),
+    DECODES,
     ("max_prepared_transactions", "> 0", "ALTER SYSTEM SET max_prepared_transactions = 20"),
 )
-_TABLES: Final = """
-SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relpersistence::text, c.relreplident::text,
-  EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary),
-  pg_partition_root(c.oid)::int8
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND c.oid >= 16384
-"""
 _FIRST_OWN: Final = 16384
-
-
-@dataclass(frozen=True)
-class _Known:
-    """A table, and how its rows are read from the log."""
-
-    entity: EntityType
-    columns: tuple[str, ...]
-    query: TableQuery
-    most: tuple[int, ...]
-
-    def row(self, cells: Cells, before: Row | None) -> Row | None:
-        """The row as our reader delivers it; None where the log does not have all of it."""
-        kept = {}
-        texts: list[Any] = []
-        for name, most in zip(self.columns, self.most, strict=True):
-            text = cells.get(name, UNCHANGED)
-            if text is UNCHANGED:
-                if before is None:
-                    return None
-                kept[name], text = before[name], None
-            elif isinstance(text, str) and len(text) * 4 > most:
-                return None
-            texts.append(text)
-        if self.query.is_guarded:
-            texts += [None] * (2 * len(self.columns))
-        return {**self.query.row(tuple(texts)), **kept}
 
 
 class PostgresGate:
@@ -151,7 +105,7 @@ class PostgresGate:
         """Transactions that others prepared and have not committed."""
         try:
             self._own = opened(url)
-            self._require()
+            require_settings(self._own, name, _NEEDS)
             self._own.execute("SELECT pg_advisory_lock(%s)", (journal.number,))
             reap(self._own, journal)
             self._own.execute(_SLOT, (self._slot,))
@@ -165,65 +119,19 @@ class PostgresGate:
         for kind in ("timestamp", "timestamptz", "date", "interval"):
             self._agent.adapters.register_loader(kind, TextLoader)
         self._own.prepare_threshold = 0
-        self._course = Course(name, self._begin_world())
+        state, catalogue, seen = read_world(self._source)
+        self._seen = Snapshot.of(seen)
+        self._tables = Tables(self._own, state, catalogue)
+        self._course = Course(name, state)
         self._agent.execute("BEGIN")
         self._shape, self._files = self._read_catalogue()
         self._agent.execute("ROLLBACK")
-
-    def _require(self) -> None:
-        """The server can prepare, and decode what it prepared. `UsageError` says what to set."""
-        for setting, wanted, how in _NEEDS:
-            found = str(self._one(f"SHOW {setting}"))
-            if found in ("0", "minimal", "replica"):
-                raise UsageError(
-                    f"{self.name}: {setting} is {found} and has to be {wanted}: {how}, then "
-                    "restart the server"
-                )
 
     def _one(self, question: str) -> Any:
         row: Any = self._own.execute(question.encode()).fetchone()
         return row[0]
 
     # ------------------------------------------------------------ the world
-
-    def _begin_world(self) -> State:
-        """Everything, read in a snapshot after the slot was made."""
-        seen: list[str] = []
-        with self._source.session() as connection:
-            held, catalogue = self._source.snapshot(connection, seen=seen.append)
-            schema = self._source.schema_after(None, catalogue)
-            scan = Scan(connection, catalogue, held, Shelf(MemoryChunks()))
-            state = state_of(schema, {t.name: scan.table(t, None) for t in schema.types})
-        self._seen = _Snapshot.of(seen[-1])
-        self._describe(state, catalogue)
-        return state
-
-    def _describe(self, state: State, catalogue: Catalogue) -> None:
-        """How each table's rows are read from the log, and why some are not in it."""
-        by_oid = {entry.relation.oid: entry for entry in catalogue.tables.values()}
-        types = {t.source_table: t for t in state.schema.types}
-        self._tables: dict[tuple[str, str], _Known] = {}
-        self._unlogged: dict[int, str] = {}
-        self._unidentified: set[tuple[str, str]] = set()
-        found = self._own.execute(_TABLES.encode()).fetchall()
-        self._partitions: dict[int, list[int]] = {}
-        for oid, schema, name, persistence, identity, has_key, root in found:
-            self._partitions.setdefault(root or oid, []).append(oid)
-            entry = by_oid.get(root or oid)
-            entity = None if entry is None else types.get(entry.relation.type_name)
-            if entry is None or entity is None or persistence != "p":
-                self._unlogged[oid] = f"{schema}.{name}"
-                continue
-            if identity == "n" or (identity == "d" and not has_key):
-                self._unidentified.add((schema, name))
-            entity = state.tables[entity.name].type
-            stored = [(f, c) for f in entity.fields if (c := entry.column(f.source_column))]
-            self._tables[schema, name] = _Known(
-                entity,
-                tuple(c.name for _, c in stored),
-                TableQuery(entity, entry),
-                tuple(entity.kept_bytes(f, 1024 * 1024) for f, _ in stored),
-            )
 
     def world(self, moment: str) -> SourceCapture:
         return self._course.world(moment)
@@ -268,7 +176,7 @@ class PostgresGate:
         course, transaction = self._course, self._name
         if self._agent.info.transaction_status is not TransactionStatus.INTRANS:
             raise Refused(f"{self.name}: its transaction is not open any more")
-        doubt, state, logged = None, None, None
+        doubt, state = None, None
         try:
             written = self._written()
             is_structure = course.is_restructured or any(oid < _FIRST_OWN for oid in written)
@@ -280,22 +188,22 @@ class PostgresGate:
                 self._prepared = transaction
         except psycopg.Error as error:
             raise Refused(f"{self.name}: it cannot be prepared: {cause_of(error)}") from error
-        unseen = [name for oid, name in self._unlogged.items() if oid in written]
+        unseen = [name for oid, name in self._tables.unlogged.items() if oid in written]
         doubt = f"{unseen[0]}: the server does not log it" if unseen else doubt
         mine, others = self._follow(transaction) if self._has_written else ([], False)
+        is_read = state is not None
         if state is not None:
             own, changes = course.part_of(state)
             is_structure = state.schema != course.base.schema or not OBJECT_NAMES.isdisjoint(own)
-            logged = {k.entity.name for r in mine if (k := self._tables.get((r.schema, r.table)))}
-            if others or not logged <= self._scanned:
+            if others or not self._tables.types_of(mine) <= self._scanned:
                 doubt = "others wrote while the agent changed the structure"
         else:
-            changes, why = self._edits(mine, course)
+            changes, why = self._tables.edits(mine, course)
             doubt = doubt or why
             state, own = course.with_changes(changes)
         self._proposed: tuple[State, Own, bool] = state, own, is_structure
         self._changes, self._doubt = changes, doubt
-        self._has_read = logged is not None
+        self._has_read = is_read
         return self._shown()
 
     def _shown(self) -> Prepared:
@@ -396,16 +304,16 @@ class PostgresGate:
                     except ValueError:
                         doubt = f"{entity.name}: not all of it is shown to the agent's account"
                         tables[entity.name] = table.unobserved(doubt)
-                elif table is not None and old == new and _lies_still(self._parts, new, touched):
+                elif table is not None and old == new and self._lies_still(new, touched):
                     tables[entity.name] = table
                 else:
                     tables[entity.name] = scan.table(entity, table)
                     self._scanned.add(entity.name)
         return state_of(schema, tables), (shape, files), doubt
 
-    def _parts(self, oid: int) -> frozenset[int]:
-        """A table, and the partitions that its rows lie in."""
-        return frozenset((oid, *self._partitions.get(oid, ())))
+    def _lies_still(self, entry: TableEntry | None, touched: frozenset[int]) -> bool:
+        """True where nothing was written to the table, or a part of it."""
+        return entry is None or self._tables.parts(entry.relation.oid).isdisjoint(touched)
 
     def _follow(self, transaction: str | None) -> tuple[list[RowLine], bool]:
         """The rows of our transaction; whether others committed something, which is followed."""
@@ -439,39 +347,12 @@ class PostgresGate:
         return mine, has_others
 
     def _add_others(self, rows: Sequence[RowLine]) -> bool:
-        changes, doubt = self._edits(rows, self._course, is_own=False)
+        changes, doubt = self._tables.edits(rows, self._course)
         if doubt is not None:
             self._course.conflict = f"others wrote what cannot be followed: {doubt}"
         if changes:
             self._course.others(changes)
         return bool(rows)
-
-    def _edits(
-        self, lines: Iterable[RowLine], course: Course, *, is_own: bool = True
-    ) -> tuple[Changes, str | None]:
-        """The rows of one transaction, net by key, and why they may not be all."""
-        net: dict[str, _Net] = {}
-        doubt: str | None = None
-        for line in lines:
-            place = line.schema, line.table
-            known = self._tables.get(place)
-            if known is None:
-                doubt = doubt or f"{line.table}: a table that was made since the gate was opened"
-                continue
-            name = known.entity.name
-            rows = net.setdefault(name, _Net(known.entity, course, is_own))
-            if line.op != "INSERT" and place in self._unidentified:
-                doubt = doubt or f"{name}: its REPLICA IDENTITY does not tell which row changed"
-            elif not rows.add(known, line):
-                doubt = doubt or f"{name}: the log does not have the whole row"
-        return {name: edits for name, rows in net.items() if (edits := rows.edits())}, doubt
-
-
-def _lies_still(
-    parts: Callable[[int], frozenset[int]], entry: TableEntry | None, touched: frozenset[int]
-) -> bool:
-    """True where nothing was written to the table, or a part of it."""
-    return entry is None or parts(entry.relation.oid).isdisjoint(touched)
 
 
 def _relisted(table: Table, before: Catalogue, after: Catalogue) -> Table:
@@ -488,103 +369,6 @@ def _relisted(table: Table, before: Catalogue, after: Catalogue) -> Table:
     gone = [row for key in is_other if (row := old.get(key)) is not None]
     come = [row for key in is_other if (row := new.get(key)) is not None]
     return patched(table, gone, come, LayeredChunks(table.store)) if is_other else table
-
-
-class _Net:
-    """The rows of one type while the changes of a transaction are put together."""
-
-    def __init__(self, entity: EntityType, course: Course, is_own: bool) -> None:
-        self._entity, self._course, self._is_own = entity, course, is_own
-        self._sides: dict[Any, tuple[Row | None, Row | None]] = {}
-        self._counted: tuple[list[Row], list[Row]] = ([], [])
-
-    def _committed(self, key: Any) -> Row | None:
-        return self._course.row(self._entity, key)
-
-    def _now(self, key: Any) -> Row | None:
-        order = key_order(key)
-        return self._sides[order][1] if order in self._sides else self._committed(key)
-
-    def _set(self, key: Any, row: Row | None) -> None:
-        order = key_order(key)
-        first = self._sides[order][0] if order in self._sides else self._committed(key)
-        self._sides[order] = first, row
-
-    def add(self, known: _Known, line: RowLine) -> bool:
-        """Add a change. False where not all of it is known."""
-        if line.op == "TRUNCATE":
-            for key, _ in self._course.committed().tables[self._entity.name].rows():
-                self._set(key, None)
-            for order, (first, _) in list(self._sides.items()):
-                self._sides[order] = first, None
-            return not self._entity.is_keyless
-        if self._entity.is_keyless:
-            old = None if line.old is None else known.row(line.old, None)
-            new = None if line.new is None else known.row(line.new, old)
-            if (line.old is not None and old is None) or (line.new is not None and new is None):
-                return False
-            self._counted[0].extend([] if old is None else [old])
-            self._counted[1].extend([] if new is None else [new])
-            return True
-        cells = line.old or line.new or {}
-        key = self._key(known, cells)
-        if key is None:
-            return False
-        before = None if line.op == "INSERT" else self._now(key)
-        if line.op != "INSERT" and before is None:
-            return False
-        row = None if line.new is None else known.row(line.new, before)
-        if line.new is not None and row is None:
-            return False
-        if line.op != "INSERT":
-            self._set(key, None)
-        if row is not None:
-            self._set(key_of(self._entity, row), row)
-        return True
-
-    def _key(self, known: _Known, cells: Cells) -> Any:
-        if any(name not in cells for name in self._key_columns()):
-            return None
-        probe = {name: cells.get(name) for name in known.columns}
-        blank = {n: (v if n in self._key_columns() else None) for n, v in probe.items()}
-        row = known.row(blank, None)
-        return None if row is None else key_of(self._entity, row)
-
-    def _key_columns(self) -> tuple[str, ...]:
-        return tuple(self._entity.by_name[name].source_column for name in self._entity.key)
-
-    def edits(self) -> Edits | None:
-        """The rows, where any is another one."""
-        gone, come = map(list, self._counted)
-        for first, last in self._sides.values():
-            if not alike(first, last):
-                gone += [] if first is None else [first]
-                come += [] if last is None else [last]
-        return Edits(tuple(gone), tuple(come)) if gone or come else None
-
-
-@dataclass(frozen=True)
-class _Snapshot:
-    """Which transactions a snapshot shows, by the low half of their numbers."""
-
-    least: int
-    next: int
-    running: frozenset[int] = field(default_factory=frozenset)
-
-    @staticmethod
-    def of(text: str) -> _Snapshot:
-        least, after, running = text.split(":")
-        low = [int(each) for each in running.split(",") if each]
-        return _Snapshot(int(least), int(after), frozenset(low))
-
-    def has(self, xid: int) -> bool:
-        """True where the snapshot shows the transaction, whose number is of 32 bits."""
-        whole = (self.next >> 32 << 32) | xid
-        if whole - self.next > 1 << 31:
-            whole -= 1 << 32
-        elif self.next - whole > 1 << 31:
-            whole += 1 << 32
-        return whole < self.next and whole not in self.running
 
 
 _READING: Final[Mapping[str, str]] = {

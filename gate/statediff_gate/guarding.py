@@ -1,0 +1,155 @@
+"""`guard`: the command that watches a database that agents write to."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import signal
+import threading
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from statediff.cli.options import JsonFlag
+from statediff.cli.output import print_result
+from statediff.errors import UsageError
+from statediff_gate.commands import RECORDS, FolderOption, KeyOption, pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from statediff_gate.guard import Guard
+
+_NAME: Final = re.compile(r"[a-z0-9_]{1,60}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertOptions:
+    """Who hears of what is not allowed."""
+
+    alert: Annotated[
+        str | None, typer.Option("--alert", metavar="COMMAND", help="Run it, the record on stdin.")
+    ] = None
+    webhook: Annotated[
+        str | None, typer.Option("--webhook", metavar="URL", help="Post the record there, as JSON.")
+    ] = None
+    otlp: Annotated[
+        str | None, typer.Option("--otlp", metavar="URL", help="Send it to this OTLP collector.")
+    ] = None
+
+
+def guard(  # noqa: PLR0913 - options of a command
+    contract: Annotated[Path, typer.Argument(metavar="CONTRACT", help="What may be done.")],
+    *,
+    state: Annotated[
+        str, typer.Option("--state", metavar="NAME=URL", help="The PostgreSQL database.")
+    ],
+    agent: Annotated[
+        str, typer.Option("--agent", metavar="ROLE", help="The role that the agent logs in as.")
+    ],
+    key: KeyOption,
+    records: FolderOption = RECORDS,
+    begin: Annotated[
+        bool, typer.Option("--begin", help="Mark the tables, make the slot, and begin from now.")
+    ] = False,
+    end: Annotated[
+        bool, typer.Option("--end", help="Drop the slot, remove the marks, and stop for good.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Judge what is committed until now, then end.")
+    ] = False,
+    slot: Annotated[
+        str, typer.Option("--slot", metavar="NAME", help="One for each agent.")
+    ] = "statediff_guard",
+    minutes: Annotated[
+        int, typer.Option("--minutes", min=0, help="Judge transactions of so long together.")
+    ] = 0,
+    keep_days: Annotated[
+        int | None, typer.Option("--keep-days", min=1, help="Erase older records.")
+    ] = None,
+    alerts: AlertOptions,
+    as_json: JsonFlag = False,
+) -> int:
+    """Judge what an agent committed to a database in use; sign a record of each transaction.
+
+    Start it once with --begin. It goes on where it was, however it ended: until --end, its slot
+    keeps the server's log, which takes room. With --once it ends with 0, 1 after a deny, 3 after
+    a hold.
+    """
+    from statediff.scoring import contract_of
+    from statediff_gate.alerts import Alerts
+    from statediff_gate.guard import Guard, Watch
+    from statediff_gate.records import Records
+    from statediff_gate.systems import is_server
+
+    if sum((begin, end, once)) > 1:
+        raise UsageError("give one of --begin, --end and --once")
+    [(name, url)] = pairs([state]).items()
+    if not is_server(url):
+        raise UsageError(f"{name}: a file does not say who wrote to it; stand a gate before it")
+    if not _NAME.fullmatch(slot):
+        raise UsageError(f"--slot {slot}: expected small letters, digits and _")
+    file = contract_of(contract)
+    watch = Watch(
+        source=name, url=url, agent=agent, slot=slot, run=timedelta(minutes=minutes),
+        keep=None if keep_days is None else timedelta(days=keep_days),
+    )  # fmt: skip
+    kept = Records(records, key, file)
+    with (
+        contextlib.closing(
+            Alerts(kept.folder, shlex.split(alerts.alert or ""), alerts.webhook, alerts.otlp)
+        ) as told,
+        contextlib.closing(Guard(file, watch, kept, told)) as opened,
+    ):
+        if begin or end:
+            _begin_or_end(opened, is_end=end, as_json=as_json)
+            return 0
+        with _stopped() as stop:
+            opened.follow(stop, once=once)
+    counts = _print_sums(opened, as_json=as_json)
+    return (1 if counts.get("deny") else 3 if counts.get("hold") else 0) if once else 0
+
+
+def _begin_or_end(opened: Guard, *, is_end: bool, as_json: bool) -> None:
+    slot = opened.watch.slot
+    if is_end:
+        opened.end()
+        print_result({"ended": slot}, f"{slot}: dropped, and its marks removed", as_json=as_json)
+        return
+    at = opened.begin().position
+    said = f"{slot}: watched from {at} on; the server keeps its log from there, until --end"
+    print_result({"begun": slot, "position": at}, said, as_json=as_json)
+
+
+@contextlib.contextmanager
+def _stopped() -> Iterator[threading.Event]:
+    """Set by the first signal to end; a second one ends at once, and loses nothing either."""
+    stop = threading.Event()
+
+    def ask(number: int, _frame: object) -> None:
+        stop.set()
+        signal.signal(number, before[number])
+
+    before: dict[int, Any] = {n: signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print_sums(opened: Guard, *, as_json: bool) -> dict[str, int]:
+    seen, at = opened.seen, opened.position
+    said = ", ".join(f"{n} {name}" for name, n in sorted(seen.decisions.items())) or "none"
+    kept = f"{opened.watch.slot}: the server keeps its log from {at} on, until --end"
+    print_result(
+        {"decisions": seen.decisions, "others": seen.others, "position": at},
+        f"of the agent: {said}; of others: {seen.others}\n{kept}", as_json=as_json,
+    )  # fmt: skip
+    return seen.decisions

@@ -1,0 +1,254 @@
+"""A guard behind a real PostgreSQL: whose a transaction was, what it did, and nothing twice."""
+
+import http.server
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from statediff_gate.alerts import Alerts
+from statediff_gate.outcome import Outcome
+from statediff_gate.records import LINES, Records, read_decisions
+
+from gate.tests.conftest import MADE
+from gate.tests.servers import agent_of, programs, server
+from statediff.cli.main import run
+from statediff.errors import BundleError
+from statediff.model.verdict import Decision
+from statediff.scoring import contract_of
+from tests.test_docs import CHECKOUT
+
+CONTRACT = """
+contract: gate/notes
+version: 1.0.0
+owner: support
+intent: Notes of orders may be written, two at most in a run, and nothing else.
+noop: true
+forbid: [{id: kept, delete: [orders, customer]}]
+allow: [{id: note, update: orders, fields: [note], count: {min: 0, max: 2}}]
+"""
+needs_server = pytest.mark.skipif(programs() is None, reason="no PostgreSQL with test_decoding")
+Sql = Callable[..., None]
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with server() as url:
+        yield url
+
+
+@pytest.fixture
+def by(url: str) -> Iterator[tuple[Sql, Sql]]:
+    """What runs statements as the owner, and as the agent, in a shop made anew."""
+    import psycopg  # noqa: PLC0415 - of servers alone
+
+    with psycopg.connect(url, autocommit=True) as owner:
+        for each in ("DROP TABLE IF EXISTS customer, orders, log, made", *MADE):
+            owner.execute(each.encode())
+        owner.execute("INSERT INTO orders SELECT n, 'paid', n FROM generate_series(100, 400) n")
+        with psycopg.connect(agent_of(url), autocommit=True) as agent:
+            yield tuple(  # type: ignore[misc]  # two of them
+                lambda *each, c=c: [c.execute(one.encode()) for one in each] for c in (owner, agent)
+            )
+
+
+@pytest.fixture
+def call(url: str, keys: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., int]]:
+    monkeypatch.chdir(keys)
+    (keys / "notes.yaml").write_text(CONTRACT)
+    given = ("notes.yaml", "--state", f"db={url}", "--agent", "agent", "--key", "gate.pem")
+
+    def guard(*words: str) -> int:
+        return run(["guard", *given, *words])
+
+    yield guard
+    guard("--end")
+
+
+def decided(keys: Path) -> list[tuple[str, str]]:
+    found = read_decisions(keys / ".statediff" / "gate")
+    return [(each["decision"], each["why"]) for each in found]
+
+
+@needs_server
+def test_what_the_agent_did_is_judged_and_what_others_did_is_not(by, call, keys: Path) -> None:
+    owner, agent = by
+    assert call("--once") == 2  # nothing was begun
+    assert call("--begin") == 0
+    owner("DELETE FROM customer WHERE id = 17", "UPDATE orders SET cents = 1 WHERE id = 8")
+    agent("UPDATE orders SET note = 'x' WHERE id = 8")
+    agent("BEGIN", "SAVEPOINT a", "DELETE FROM customer", "ROLLBACK TO a", "COMMIT")
+    assert call("--once", "--alert", f"{sys.executable} -c 'import sys; sys.exit(1)'") == 0
+    owner("UPDATE orders SET note = 'theirs', cents = 2 WHERE id = 8")
+    agent("DELETE FROM customer WHERE id = 1", "INSERT INTO log VALUES ('a')")
+    agent("BEGIN", "UPDATE orders SET note = 'y' WHERE id = 8", "PREPARE TRANSACTION 'x'")
+    agent("COMMIT PREPARED 'x'")
+    told = keys / "told"
+    assert (
+        call("--once", "--alert", f'{sys.executable} -c \'open("{told}", "a").write(input())\'')
+        == 1
+    )
+    assert call("--once") == 0
+    assert [each for each, _ in decided(keys)] == ["allow", "deny", "deny", "allow"]
+    assert decided(keys)[1][1].startswith("kept: customer 1 deleted")
+    [first, second] = [
+        json.loads(each) for each in told.read_text().replace("}{", "}\n{").split("\n")
+    ]
+    assert (first["changes"][0]["op"], second["changes"][0]["op"]) == ("delete", "create")
+
+
+@needs_server
+def test_transactions_of_some_minutes_count_together(by, call, keys: Path) -> None:
+    owner, agent = by
+    call("--begin")
+    agent(*[f"UPDATE orders SET note = 'x' WHERE id = {n}" for n in (100, 101, 102, 103)])
+    owner("UPDATE orders SET note = 'theirs' WHERE id = 103")
+    agent("UPDATE orders SET note = 'x' WHERE id = 104")
+    assert call("--once", "--minutes", "60") == 1
+    assert [each for each, _ in decided(keys)] == ["allow", "allow", "deny", "allow", "hold"]
+    assert "in turns" in decided(keys)[-1][1]
+
+
+@needs_server
+def test_what_nobody_knows_is_a_hold_and_never_allowed(by, call, keys: Path) -> None:
+    owner, agent = by
+    call("--begin")
+    owner("CREATE TABLE made (id int PRIMARY KEY)", "GRANT ALL ON made TO agent")
+    agent("INSERT INTO made VALUES (1)")
+    owner("ALTER TABLE orders ADD COLUMN more text")
+    agent("UPDATE orders SET more = 'x' WHERE id = 8")
+    assert call("--once") == 3
+    assert [each for each, _ in decided(keys)] == ["hold", "hold"]
+    agent("UPDATE orders SET more = 'y' WHERE id = 8", "INSERT INTO made VALUES (2)")
+    owner("ALTER TABLE customer DISABLE TRIGGER ALL")
+    agent("DELETE FROM customer WHERE id = 2")
+    assert call("--once") == 3
+    assert {each for each, _ in decided(keys)[2:]} == {"hold"}
+    assert any("the mark of public.customer was away" in why for _, why in decided(keys))
+
+
+@needs_server
+def test_accounts_that_could_pass_for_others_and_contracts_that_do_not_fit_begin_nothing(
+    url: str, by, call, keys: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner, _ = by
+    for wrong, back in (
+        ("GRANT CREATE ON SCHEMA public TO agent", "REVOKE CREATE ON SCHEMA public FROM agent"),
+        ("ALTER TABLE orders OWNER TO agent", "ALTER TABLE orders OWNER TO owner"),
+    ):
+        owner(wrong)
+        assert call("--begin") == 2
+        assert "could pass for others' work" in capsys.readouterr().err
+        owner(back)
+    (keys / "notes.yaml").write_text(CONTRACT.replace("orders, customer", "no_such"))
+    assert call("--begin") == 2
+    given = ("--agent", "agent", "--key", "gate.pem", "--begin")
+    there = ("guard", "notes.yaml", "--state", f"db={url.replace('owner@', 'agent@')}")
+    (keys / "notes.yaml").write_text(CONTRACT)
+    assert run([*there, *given]) == 2
+    assert run([*there[:3], "db=shop.sqlite", *given]) == 2
+    owner("DO $$ BEGIN ASSERT (SELECT count(*) = 0 FROM pg_replication_slots); END $$")
+
+
+@needs_server
+def test_a_guard_that_is_killed_loses_and_doubles_nothing(url: str, by, call, keys: Path) -> None:
+    _, agent = by
+    call("--begin")
+    words = [
+        sys.executable, "-m", "statediff", "guard", "notes.yaml", "--state", f"db={url}", "--agent",
+        "agent", "--key", "gate.pem",
+    ]  # fmt: skip
+    number, lines = 0, keys / ".statediff" / "gate" / LINES
+    for end in (signal.SIGKILL, signal.SIGKILL, signal.SIGINT):
+        at_work, before = subprocess.Popen(words, cwd=keys), number
+        while len(lines.read_bytes().splitlines()) < before + 8:
+            agent(f"UPDATE orders SET note = 'n{number}' WHERE id = {100 + number % 300}")
+            number += 1
+            time.sleep(0.2)
+        at_work.send_signal(end)
+        assert at_work.wait(60) == (0 if end == signal.SIGINT else -end)
+    assert call("--once") == 0
+    found = [each["guarded"]["transaction"] for each in read_decisions(lines.parent)]
+    assert len(found) == len(set(found)) == number
+
+
+# ---------------------------------------------------------------- records and alerts
+
+
+def test_old_records_are_erased_and_the_log_is_verified_still(keys: Path) -> None:
+    folder = keys / "records"
+    records = Records(folder, keys / "gate.pem", contract_of(CONTRACT))
+    place = {"slot": "s"}
+    names = [records.write(Outcome(decision=Decision.ALLOW), (), guarded=place) for _ in range(5)]
+    soon = datetime.now(UTC) + timedelta(seconds=5)
+    assert records.erase(datetime.now(UTC) - timedelta(days=1)) == 0
+    assert records.erase(soon) == 4
+    again = Records(folder, keys / "gate.pem", contract_of(CONTRACT))
+    names += [each.write(Outcome(decision=Decision.ALLOW), ()) for each in (records, again)]
+    assert [each["name"] for each in read_decisions(folder)] == names[4:]
+    assert records.erase(soon) == 2
+    assert [each["name"] for each in read_decisions(folder)] == names[6:]
+    lines = (folder / LINES).read_bytes().splitlines(keepends=True)
+    (folder / LINES).write_bytes(b"".join(lines[1:]))
+    with pytest.raises(BundleError, match="does not follow"):
+        list(read_decisions(folder))
+
+
+class Heard(http.server.BaseHTTPRequestHandler):
+    """Takes what is posted, and refuses the first."""
+
+    said: list[tuple[str, Any]] = []  # noqa: RUF012 - one for all
+
+    def do_POST(self) -> None:
+        text = self.rfile.read(int(self.headers["Content-Length"]))
+        Heard.said.append((self.path, json.loads(text)))
+        self.send_response(503 if len(Heard.said) == 1 else 200)
+        self.end_headers()
+
+
+def test_an_alert_that_is_not_delivered_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("statediff_gate.alerts._AGAIN_SECONDS", 0.05)
+    at = "2026-11-30T08:00:00+00:00"
+    record = {"name": "r1", "at": at, "decision": "deny", "why": "kept: x", "guarded": {}}
+    with http.server.HTTPServer(("127.0.0.1", 0), Heard) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        place = f"http://127.0.0.1:{listening.server_port}"
+        alerts = Alerts(tmp_path, (), f"{place}/hook", place)
+        alerts.put(record)
+        while alerts.last != "r1":
+            time.sleep(0.01)
+        alerts.close()
+        listening.shutdown()
+    assert [path for path, _ in Heard.said] == ["/hook", "/hook", "/v1/logs"]
+    [log] = Heard.said[2][1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    assert (log["severityText"], log["body"]["stringValue"]) == ("ERROR", "kept: x")
+
+
+@needs_server
+def test_every_command_of_the_page_runs_on_a_real_server(url: str, by, keys: Path) -> None:
+    _, agent = by
+    page = (CHECKOUT / "docs" / "gate.md").read_text("utf-8")
+    begin, judge, end = re.findall(r"(?ms)^```sh\n(.*?)^```$", page)
+    (keys / "notes.yaml").write_text(CONTRACT)
+    env = {**os.environ, "URL": url, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+    def shell(text: str) -> str:
+        return subprocess.run(
+            ["bash", "-c", text], cwd=keys, env=env, capture_output=True, text=True, check=False
+        ).stdout
+
+    assert "watched from" in shell(begin)
+    agent("DELETE FROM customer WHERE id = 2")
+    assert "deny " in shell(judge)
+    assert "dropped" in shell(end)
