@@ -98,7 +98,7 @@ class Cursor(list[Any]):
 def gated_agent(agents: str, agent: str, folder: str, database: str, place: str, to: str) -> None:
     """Run the agent's program here, its database and its mail behind a gate."""
     from statediff_gate import Gate, Refused
-    from statediff_gate.relay import listening
+    from statediff_gate.letters.relay import listening
 
     sys.path.insert(0, str(ROOT / "contracts"))
     import databases  # type: ignore[import-not-found]
@@ -186,7 +186,7 @@ class Served(BaseHTTPRequestHandler):
 @contextmanager
 def served(repository: Path, work: Path) -> Iterator[str]:
     """The URL of the repository behind the gate's hooks, for as long as the block."""
-    from statediff_gate.pushes import install
+    from statediff_gate.pushes.hooks import install
 
     install(work / "contract.yaml", {"origin": str(repository)}, {}, work / "records",
             work / "key", None)  # fmt: skip

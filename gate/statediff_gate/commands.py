@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from statediff.cli.options import JsonFlag
+from statediff.cli.options import JsonFlag, flag, opt
 from statediff.cli.output import print_result, shown
 from statediff.errors import UsageError
 
@@ -38,7 +39,17 @@ RECORDS: Final = Path(".statediff") / "gate"
 _CODES: Final = {"allow": 0, "deny": 1, "hold": 3}
 
 
-def gate(  # noqa: PLR0913 - options of a command
+@dataclass(frozen=True, kw_only=True)
+class Doors:
+    """The ways by which an agent comes to the gate, beside a program on copies."""
+
+    mcp: bool = flag("Serve `query` and `execute` to an MCP client on stdio.")
+    hook: bool = flag("Judge each push to a bare git repository from now on.")
+    listen: str | None = opt("HOST:PORT", "Judge each letter that comes there.")
+    trust: Path | None = opt("FILE", "Whose approvals let a held push pass.")
+
+
+def gate(
     contract: Annotated[Path, typer.Argument(metavar="CONTRACT", help="What may be done.")],
     command: Annotated[
         list[str] | None,
@@ -49,20 +60,7 @@ def gate(  # noqa: PLR0913 - options of a command
     key: KeyOption,
     account: AccountOption = None,
     records: FolderOption = RECORDS,
-    mcp: Annotated[
-        bool, typer.Option("--mcp", help="Serve `query` and `execute` to an MCP client on stdio.")
-    ] = False,
-    hook: Annotated[
-        bool, typer.Option("--hook", help="Judge each push to a bare git repository from now on.")
-    ] = False,
-    listen: Annotated[
-        str | None,
-        typer.Option("--listen", metavar="HOST:PORT", help="Judge each letter that comes there."),
-    ] = None,
-    trust: Annotated[
-        Path | None,
-        typer.Option("--trust", metavar="FILE", help="Whose approvals let a held push pass."),
-    ] = None,
+    doors: Doors,
     as_json: JsonFlag = False,
 ) -> int:
     """Stand before systems: commit what an agent does there only where its contract allows it.
@@ -70,22 +68,22 @@ def gate(  # noqa: PLR0913 - options of a command
     With a program, it runs on copies; what it did is committed on MATCH, else held. Ends with 0
     where it was committed, 1 where it was denied, 3 where it is held.
     """
-    if mcp + hook + bool(listen) + bool(command) != 1:
+    if doors.mcp + doors.hook + bool(doors.listen) + bool(command) != 1:
         raise UsageError("give the agent's program behind `--`, or one of --mcp, --hook, --listen")
     systems = pairs(state)
-    if hook:
-        from statediff_gate.pushes import install
+    if doors.hook:
+        from statediff_gate.pushes.hooks import install
 
-        folder = install(contract, systems, pairs(account or ()), records, key, trust)
+        folder = install(contract, systems, pairs(account or ()), records, key, doors.trust)
         print_result({"hooks": shown(folder)}, f"each push is judged by {shown(folder)}",
                      as_json=as_json)  # fmt: skip
         return 0
-    if mcp or listen:
+    if doors.mcp or doors.listen:
         with _gate(contract, systems, account, records, key) as opened:
-            if listen:
-                from statediff_gate.relay import serve
+            if doors.listen:
+                from statediff_gate.letters.relay import serve
 
-                serve(opened, listen)
+                serve(opened, doors.listen)
             else:
                 _serve(opened)
         return 0

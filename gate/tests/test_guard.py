@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from statediff_gate.alerts import Alerts
 from statediff_gate.outcome import Outcome
+from statediff_gate.production.alerts import Alerts
 from statediff_gate.records import LINES, Records, read_decisions
 
 from gate.tests.conftest import MADE
@@ -218,7 +218,7 @@ class Heard(http.server.BaseHTTPRequestHandler):
 def test_an_alert_that_is_not_delivered_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("statediff_gate.alerts._AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr("statediff_gate.production.alerts._AGAIN_SECONDS", 0.05)
     at = "2026-11-30T08:00:00+00:00"
     record = {"name": "r1", "at": at, "decision": "deny", "why": "kept: x", "guarded": {}}
     with http.server.HTTPServer(("127.0.0.1", 0), Heard) as listening:

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import pytest
 from statediff_gate.conformance import AdapterSuite
-from statediff_gate.kit_pushes import HOOK, Pushed, quarantine
 from statediff_gate.participant import Participant
+from statediff_gate.pushes.conformance import HOOK, Pushed, quarantine
 from statediff_gate.records import read_decisions
 from statediff_git.source import GitSource
 

@@ -14,9 +14,9 @@ from typing import ClassVar
 import pytest
 from statediff_gate import Gate
 from statediff_gate.conformance import AdapterSuite
-from statediff_gate.mail import MailGate
+from statediff_gate.letters.mail import MailGate
+from statediff_gate.letters.relay import listening
 from statediff_gate.participant import Answer, Participant
-from statediff_gate.relay import listening
 from statediff_office.mail.source import Deliveries, OutboxProcess
 
 from statediff.cli.main import run

@@ -15,7 +15,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-from statediff_gate.pushes import install
+from statediff_gate.pushes.hooks import install
 from statediff_gate.records import read_decisions
 from statediff_git.source import GitSource
 

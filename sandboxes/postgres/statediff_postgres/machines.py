@@ -54,7 +54,7 @@ EXTENSIONS: Final = ("amcheck", "pg_walinspect")
 SERVER_USER: Final = 65531
 """The same as in the image; the kernel tells servers who is at the other end of a socket."""
 MEMORY_BYTES: Final = 1536 * 1024 * 1024
-"""Of each process of a server."""
+"""A limit of each process of a server, and of all together in a container."""
 _STEP_SECONDS: Final = 120.0
 _WITHOUT_A_SECOND_TEMPLATE: Final = """\
 UPDATE pg_database SET datistemplate = false WHERE datname = 'template0'
@@ -104,12 +104,30 @@ def _chosen(wanted: str, _path: str, _pid: int) -> PostgresMachine:
 def _containers() -> PostgresMachine:
     """Containers, where an engine answers that has the image. Raises `StatediffError`."""
     try:
-        from statediff_postgres.contained import ContainedPostgres  # noqa: PLC0415 - an extra
+        from statediff_containers.database import PLACE  # noqa: PLC0415 - an extra
+        from statediff_containers.engine import Containers, connect  # noqa: PLC0415 - an extra
+        from statediff_containers.images import (  # noqa: PLC0415 - an extra
+            image_tag,
+            missing_images,
+        )
     except ModuleNotFoundError as error:
         raise SandboxError(
             f"containers need {error.name}: `pip install statediff[docker]`"
         ) from error
-    return ContainedPostgres()
+
+    class Contained(Containers):
+        extensions = frozenset(EXTENSIONS)
+
+        def log_of(self, _box: Box) -> ReadLog:
+            return inspected
+
+    if missing_images(connect(), ("postgres",)):
+        raise SandboxError(
+            "the image of PostgreSQL is not there; make it with `statediff sandbox build postgres`"
+        )
+    # What was written and not yet brought to disk counts as memory too, and databases are copied.
+    limits = {"memory_bytes": MEMORY_BYTES, "shared_memory_bytes": 256 * 1024 * 1024}
+    return Contained(image_tag("postgres"), PLACE, limits)
 
 
 @dataclass(frozen=True)

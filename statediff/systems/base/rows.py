@@ -7,13 +7,17 @@ time that the declared zone has twice or not at all keep the value that is reall
 
 In a `keyed_table` a key that is missing or shared names nobody. `plain` makes JSON values plain
 objects for code that speaks to other programs.
+
+The residue of a reading is all that its view does not say, by named part and digest. View and
+residue together tell any two contents apart (`statediff.conformance.ResidueSuite`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from decimal import Decimal
 from functools import lru_cache, partial
@@ -179,3 +183,15 @@ def plain(value: Value) -> Any:
     if isinstance(value, Map):
         return {name: plain(each) for name, each in value.items}
     return [plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def residue_type(name: str, *key: str, because: str | None = None) -> EntityType:
+    """A row for each thing that has residue; `because` says why it is outside the boundary."""
+    fields = tuple(Field(part, Kind.TEXT, is_nullable=False) for part in key)
+    parts = Field("residue", Kind.MAP, is_nullable=False)
+    return EntityType(name, key, (*fields, parts), outside=because)
+
+
+def residue(parts: Mapping[str, bytes]) -> Map:
+    """Each part that says anything, by its digest."""
+    return Map.of({n: hashlib.sha256(each).hexdigest() for n, each in parts.items() if each})

@@ -12,7 +12,7 @@ from typing import Final
 
 from statediff.model.batches import Row
 from statediff.model.values import Map, Value
-from statediff.systems.base.residue import residue, residue_type
+from statediff.systems.base.rows import residue, residue_type
 
 _FOLD: Final = re.compile(r"\r?\n[ \t]")
 _BARE: Final = re.compile(r"\r(?!\n)")

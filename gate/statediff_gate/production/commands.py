@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from statediff.cli.options import JsonFlag
+from statediff.cli.options import JsonFlag, flag, opt
 from statediff.cli.output import print_result
 from statediff.errors import UsageError
 from statediff_gate.commands import RECORDS, FolderOption, KeyOption, pairs
@@ -22,7 +22,7 @@ from statediff_gate.commands import RECORDS, FolderOption, KeyOption, pairs
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from statediff_gate.guard import Guard
+    from statediff_gate.production.guard import Guard, Watch
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,60}")
 
@@ -31,18 +31,37 @@ _NAME: Final = re.compile(r"[a-z0-9_]{1,60}")
 class AlertOptions:
     """Who hears of what is not allowed."""
 
-    alert: Annotated[
-        str | None, typer.Option("--alert", metavar="COMMAND", help="Run it, the record on stdin.")
-    ] = None
-    webhook: Annotated[
-        str | None, typer.Option("--webhook", metavar="URL", help="Post the record there, as JSON.")
-    ] = None
-    otlp: Annotated[
-        str | None, typer.Option("--otlp", metavar="URL", help="Send it to this OTLP collector.")
-    ] = None
+    alert: str | None = opt("COMMAND", "Run it, the record on stdin.")
+    webhook: str | None = opt("URL", "Post the record there, as JSON.")
+    otlp: str | None = opt("URL", "Send it to this OTLP collector.")
 
 
-def guard(  # noqa: PLR0913 - options of a command
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    """The watch that is begun, ended or gone on with."""
+
+    begin: bool = flag("Mark the tables, make the slot, and begin from now.")
+    end: bool = flag("Drop the slot, remove the marks, and stop for good.")
+    once: bool = flag("Judge what is committed until now, then end.")
+    slot: str = opt("NAME", "One for each agent.", default="statediff_guard")
+    minutes: int = opt("", "Judge transactions of so long together.", default=0, min=0)
+    keep_days: int | None = opt("", "Erase older records.", min=1)
+
+    def watch(self, name: str, url: str, agent: str) -> Watch:
+        """The watch of a source for an agent. `UsageError`."""
+        from statediff_gate.production.guard import Watch
+
+        if sum((self.begin, self.end, self.once)) > 1:
+            raise UsageError("give one of --begin, --end and --once")
+        if not _NAME.fullmatch(self.slot):
+            raise UsageError(f"--slot {self.slot}: expected small letters, digits and _")
+        return Watch(
+            source=name, url=url, agent=agent, slot=self.slot, run=timedelta(minutes=self.minutes),
+            keep=None if self.keep_days is None else timedelta(days=self.keep_days),
+        )  # fmt: skip
+
+
+def guard(
     contract: Annotated[Path, typer.Argument(metavar="CONTRACT", help="What may be done.")],
     *,
     state: Annotated[
@@ -53,24 +72,7 @@ def guard(  # noqa: PLR0913 - options of a command
     ],
     key: KeyOption,
     records: FolderOption = RECORDS,
-    begin: Annotated[
-        bool, typer.Option("--begin", help="Mark the tables, make the slot, and begin from now.")
-    ] = False,
-    end: Annotated[
-        bool, typer.Option("--end", help="Drop the slot, remove the marks, and stop for good.")
-    ] = False,
-    once: Annotated[
-        bool, typer.Option("--once", help="Judge what is committed until now, then end.")
-    ] = False,
-    slot: Annotated[
-        str, typer.Option("--slot", metavar="NAME", help="One for each agent.")
-    ] = "statediff_guard",
-    minutes: Annotated[
-        int, typer.Option("--minutes", min=0, help="Judge transactions of so long together.")
-    ] = 0,
-    keep_days: Annotated[
-        int | None, typer.Option("--keep-days", min=1, help="Erase older records.")
-    ] = None,
+    how: WatchOptions,
     alerts: AlertOptions,
     as_json: JsonFlag = False,
 ) -> int:
@@ -81,23 +83,16 @@ def guard(  # noqa: PLR0913 - options of a command
     a hold.
     """
     from statediff.scoring import contract_of
-    from statediff_gate.alerts import Alerts
-    from statediff_gate.guard import Guard, Watch
+    from statediff_gate.production.alerts import Alerts
+    from statediff_gate.production.guard import Guard
     from statediff_gate.records import Records
     from statediff_gate.systems import is_server
 
-    if sum((begin, end, once)) > 1:
-        raise UsageError("give one of --begin, --end and --once")
     [(name, url)] = pairs([state]).items()
     if not is_server(url):
         raise UsageError(f"{name}: a file does not say who wrote to it; stand a gate before it")
-    if not _NAME.fullmatch(slot):
-        raise UsageError(f"--slot {slot}: expected small letters, digits and _")
+    watch = how.watch(name, url, agent)
     file = contract_of(contract)
-    watch = Watch(
-        source=name, url=url, agent=agent, slot=slot, run=timedelta(minutes=minutes),
-        keep=None if keep_days is None else timedelta(days=keep_days),
-    )  # fmt: skip
     kept = Records(records, key, file)
     with (
         contextlib.closing(
@@ -105,13 +100,13 @@ def guard(  # noqa: PLR0913 - options of a command
         ) as told,
         contextlib.closing(Guard(file, watch, kept, told)) as opened,
     ):
-        if begin or end:
-            _begin_or_end(opened, is_end=end, as_json=as_json)
+        if how.begin or how.end:
+            _begin_or_end(opened, is_end=how.end, as_json=as_json)
             return 0
         with _stopped() as stop:
-            opened.follow(stop, once=once)
+            opened.follow(stop, once=how.once)
     counts = _print_sums(opened, as_json=as_json)
-    return (1 if counts.get("deny") else 3 if counts.get("hold") else 0) if once else 0
+    return (1 if counts.get("deny") else 3 if counts.get("hold") else 0) if how.once else 0
 
 
 def _begin_or_end(opened: Guard, *, is_end: bool, as_json: bool) -> None:

@@ -1,14 +1,14 @@
 """The gate's judgement of what an agent committed already: a guard that watches production.
 
-1. `begin` marks the tables (`statediff_gate.marks`), makes a slot of logical decoding, and reads
-   the whole database once. From there on its world is moved on by the log alone.
+1. `begin` marks the tables (`marks`), makes a slot of logical decoding, and reads the database
+   once. From there on its world is moved on by the log alone.
 2. `follow` takes every transaction of the log in the order of their commits. One without the
    agent's mark belongs to the world. One with it is judged as a gate judges it, over the world
    that it was committed in, and gets a signed record that names its position in the log,
    and where it is not allowed all that it changed.
-3. From time to time the world is kept on disk with its position (`statediff_gate.checkpoints`), and
-   the slot may forget what is before. A guard that starts again takes the log from there; what has
-   a record already gets no other.
+3. From time to time the world is kept on disk with its position (`checkpoints`), and the slot may
+   forget what is before. A guard that starts again takes the log from there; what has a record
+   already gets no other.
 4. Rows in the log are read by how the tables are. So before a transaction is judged, the tables are
    looked at once more, after its commit. Where they are others, where the log does not have whole
    rows, or nobody knows whose a transaction was, the record says *hold*, and all is read anew.
@@ -40,18 +40,18 @@ from statediff.model.state import State
 from statediff.model.verdict import Decision
 from statediff.packs import known_sandbox
 from statediff.workspace.inputs import refinements
-from statediff_gate.alerts import Alerts
-from statediff_gate.checkpoints import Checkpoint, Head
 from statediff_gate.course import Course
 from statediff_gate.deciding import Deciding
 from statediff_gate.decoding import Ended, Logged, Unreadable, transactions
 from statediff_gate.digests import digest_of
 from statediff_gate.following import DECODES, Snapshot, Tables, read_world, require_settings
-from statediff_gate.marks import Marks, Shape
 from statediff_gate.outcome import Outcome
 from statediff_gate.participant import Changes
+from statediff_gate.production.alerts import Alerts
+from statediff_gate.production.checkpoints import Checkpoint, Head
+from statediff_gate.production.marks import Marks, Shape
+from statediff_gate.production.stream import Stream, lsn_of, lsn_text
 from statediff_gate.records import Records, read_decisions
-from statediff_gate.stream import Stream, lsn_of, lsn_text
 
 _SLOT: Final = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'test_decoding')"
 _SLOTS: Final = """

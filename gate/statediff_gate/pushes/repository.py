@@ -1,8 +1,8 @@
 """A bare git repository behind the gate: a push whose objects are in quarantine.
 
-Git runs the hook `pre-receive` (`statediff_gate.pushes`) once all objects of a push have come, in a
-folder of their own, and before any ref moves. What the push would do is what its refs would lead to
-with these objects; git drops the folder where the hook says no.
+Git runs the hook `pre-receive` (`hooks`) once all objects of a push have come, in a folder of their
+own, and before any ref moves. What the push would do is what its refs would lead to with these
+objects; git drops the folder where the hook says no.
 
 What the agent's pushes did so far is kept in a file beside the records, as the refs that it found
 and those that it left: each push is a process of its own. Refs that moved otherwise are others'.

@@ -1,0 +1,1 @@
+"""Letters before they are sent: a mail server for the agent."""
