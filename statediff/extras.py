@@ -1,4 +1,4 @@
-"""What the core does not have, and the extra that brings it: kinds, schemes, packs, libraries.
+"""Extras of the core: kinds, schemes, packs and libraries, and the extra that brings each.
 
 The core imports none of these distributions. A name that nothing installed answers to is looked up
 here, so that the message ends with the one command that brings it. A test holds the table against
@@ -38,7 +38,7 @@ PACKS: Final[Mapping[str, str]] = {
 
 
 def requirement_of(name: str) -> str | None:
-    """What `pip install` gets this kind, scheme or pack with; None where nothing known does."""
+    """The requirement of `pip install` for this kind, scheme or pack; None where none is known."""
     extra = PACKS.get(name) or next((e for e, names in EXTRAS.items() if name in names), None)
     return None if extra is None else f"statediff[{extra}]"
 

@@ -104,7 +104,7 @@ _LACKS: Final = frozenset({Stage.REQUIRE, Stage.ANSWER})
 
 @dataclass(frozen=True)
 class Task:
-    """What the agent is given. `inputs` are those its prompt names: the others are expectations."""
+    """The agent's task. `inputs` are those its prompt names: the others are expectations."""
 
     prompt: str
     inputs: Mapping[str, Value]
@@ -124,13 +124,13 @@ class Task:
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """What makes a trial this one: its id, its seed, and its folder, which must not exist yet."""
+    """The identity of a trial: its id, its seed, and its folder, which must not exist yet."""
 
     id: str
     folder: Path
     seed: int = 0
     secret: bytes = field(default=NO_SECRET, repr=False)
-    """What the state roots are salted by; the run's, and no bundle has it."""
+    """The secret that salts the state roots; the run's, and no bundle has it."""
     register: Callable[[str, Mapping[str, str]], None] | None = None
     """Puts the state roots of the trial, by side, into a log, before anything is judged."""
     observer: Observer | None = None
@@ -145,7 +145,7 @@ class Hooks:
     """Last chance to refuse: gets the capture before."""
     before_capture_after: Callable[[Sandbox], None] | None = None
     library: Callable[[Capture], Library | None] | None = None
-    """What the agent may read of the state before, where a contract says so."""
+    """The artifacts of the state before that the agent may read, where a contract says so."""
     followed: Callable[[Capture], frozenset[str]] | None = None
     """The sources of which the contract asks what was between the ends."""
     by_word: frozenset[str] = frozenset()
@@ -178,7 +178,7 @@ class ObservedTrial:
     """Beside others: the captures in which the agent's first transaction found what they changed,
     and those in which what depends on that is unobserved."""
     files: TrialFiles
-    """What is left to be written, if something is."""
+    """The files that are left to be written, if any."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class JudgedTrial:
     evaluated: Evaluated
     bundle_folder: Path
     not_kept: tuple[str, ...] = ()
-    """What could not be written of it, and why: the verdict is what it is all the same."""
+    """The files that could not be written, and why: the verdict is what it is all the same."""
 
 
 def run_trial(
@@ -307,7 +307,7 @@ def _settled_reading(
 def trial_facts(
     sandbox: Sandbox, observed: ObservedTrial, agent: str, plan: TrialPlan
 ) -> TrialFacts:
-    """What the bundle of an observed trial says of it."""
+    """The facts of an observed trial for its bundle."""
     facts = _facts(sandbox, observed.receipt, agent, plan)
     return replace(facts, ending=observed.run.ending)
 
@@ -468,7 +468,7 @@ def _others(sandbox: Sandbox, plan: TrialPlan, user: Conversation | None) -> Oth
 def _looks(
     hooks: Hooks, sandbox: Sandbox, before: Capture, store: ChunkStore, clock: Clock
 ) -> Looks | None:
-    """What is read after each call; None where no clause asks, or feeds have it."""
+    """The readings after each call; None where no clause asks, or feeds have them."""
     wanted = frozenset[str]() if hooks.followed is None else hooks.followed(before)
     wanted -= {feed.source for feed in sandbox.feeds()}
     found = [source for source in sandbox.sources() if source.name in wanted]
@@ -546,7 +546,7 @@ def _require_answerable(observed: ObservedTrial, judgement: Judgement) -> None:
 
 
 def _require_served(observed: ObservedTrial, judgement: Judgement) -> None:
-    """What the agent lacks is its own fault. Raises `EnvironmentFailure`.
+    """Check that the agent lacks nothing but by its own fault. Raises `EnvironmentFailure`.
 
     Where a system ended under it, the agent may have been kept from what it did not do; what it did
     is judged all the same, so that nobody escapes by ending a server.

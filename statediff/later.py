@@ -15,7 +15,7 @@ Made = TypeVar("Made", bound="Later")
 
 
 class Later:
-    """What may have one such field. Threads may ask at once: each then works out the same."""
+    """A class that may have one such field. Threads may ask at once: each works out the same."""
 
     if not TYPE_CHECKING:  # called for what is not there: each field is declared
 
@@ -29,7 +29,7 @@ class Later:
             return vars(self)[name]
 
     def is_later(self, name: str) -> bool:
-        """Whether nobody asked for the field yet."""
+        """True if nobody asked for the field yet."""
         return name not in vars(self) and name == vars(self).get(_WORK, ("",))[0]
 
     def __copy__(self) -> Self:

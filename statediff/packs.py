@@ -62,28 +62,28 @@ class PackSource:
 
     name: str
     kind: str
-    """What serves it, e.g. `sqlite`; see `statediff.systems.base.protocol`."""
+    """The kind of system, e.g. `sqlite`; see `statediff.systems.base.protocol`."""
     of: str | None = None
     """The source whose system this one looks at too; None for a system of its own."""
     files: Mapping[str, Path] = field(default_factory=dict)
-    """What the pack gives it: files and folders, each of which exists but for `base`."""
+    """The files and folders of the pack for it, each of which exists but for `base`."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """What the sandbox file gives it beside files: URLs and commands, by key."""
+    """The texts of the sandbox file for it beside files: URLs and commands, by key."""
     tools: tuple[str, ...] | None = None
     """The tools that agents are offered, by their verbs; None for all there are."""
     folder: Path = Path()
     """That of the sandbox file: URLs without a scheme and commands start here."""
     types: str | None = None
-    """What the names of its types begin with; None: as its kind says."""
+    """The beginning of the names of its types; None: as its kind says."""
     place: tuple[Document, NodePath] | None = field(default=None, repr=False, compare=False)
-    """Where it is described; None where no file does."""
+    """The place of its description; None where no file has one."""
     keep: Keep | None = None
     """The references of a repository that are copied beside what leads to its base."""
 
     def problem(
         self, key: str, message: str, hint: str = "", *, at_key: bool = False
     ) -> UsageError:
-        """What is wrong with a key, at its place; to be raised."""
+        """The problem of a key, at its place; to be raised."""
         if self.place is None:
             named = "" if repr(self.name) in message else f"source {self.name!r}: "
             return UsageError(f"{named}{message}{hint and '; '}{hint}")
@@ -100,7 +100,7 @@ class PackSource:
         return self.files.get("schema")
 
     def refinement(self) -> Callable[[Schema], Schema] | None:
-        """What makes the logical schema of the catalogue's; None: it is the catalogue's."""
+        """Refines the catalogue's schema to the logical one; None: it is the catalogue's."""
         return None if self.schema is None else refine(load_schema_file(self.schema), self.name)
 
 
@@ -132,12 +132,12 @@ class SandboxPack:
 
     @property
     def is_outside(self) -> bool:
-        """Whether it starts programs, or is made in a system that others use too."""
+        """True if it starts programs, or is made in a system that others use too."""
         return any(source.texts for source in self.sources)
 
     @property
     def is_single(self) -> bool:
-        """Whether there can be one at a time only: its systems are where they are."""
+        """True if there can be one at a time only: its systems are where they are."""
         return any(source.kind == "external" for source in self.sources)
 
     @property
@@ -284,7 +284,7 @@ def known_sandbox(file: ContractFile) -> str | None:
 
 
 def find_sandbox(named: str, near: Path | None = None) -> str:
-    """What `sandbox_pack` takes for a name or a path that is written in the folder `near`.
+    """The argument of `sandbox_pack` for a name or a path that is written in the folder `near`.
 
     A name is looked for in `sandboxes/` of the folder and of those above it, then among those that
     come with statediff: a project's own goes before a shipped one, so that no later release of
@@ -308,7 +308,7 @@ def find_sandbox(named: str, near: Path | None = None) -> str:
 
 
 def is_path(named: str) -> bool:
-    """Whether a sandbox is named by its path."""
+    """True if a sandbox is named by its path."""
     return "/" in named or named.startswith(".") or named.endswith(_SUFFIXES)
 
 
@@ -419,7 +419,7 @@ def read_pack(path: Path, variant: str = EMBEDDED) -> SandboxPack:
 
 
 def _name_of(path: Path) -> str:
-    """What a sandbox without `sandbox:` is called: its file or folder, in letters of a name."""
+    """The name of a sandbox without `sandbox:`: its file or folder, in letters of a name."""
     name = path.name.removesuffix(ONE_FILE)
     if name in (SANDBOX_FILE, PACK_FILE):
         name = path.absolute().parent.name

@@ -61,7 +61,7 @@ class Start:
 
 
 class Inline(Executor):
-    """What is submitted is done before `submit` returns."""
+    """An executor that does its work before `submit` returns."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         future: Future[T] = Future()
@@ -116,7 +116,7 @@ class Processes(Executor):
                 slot.join()
 
     def _end(self, seconds: float) -> None:
-        """What runs is interrupted, and killed later or when this is interrupted itself.
+        """Interrupt what runs, and kill it later or when this is interrupted itself.
 
         Each is asked again: one may not have begun yet when the others were asked.
         """

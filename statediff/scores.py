@@ -1,4 +1,4 @@
-"""What a judgement is to a trainer or a guard: a score, and the standing of a run that goes on.
+"""A judgement for a trainer or a guard: a score, and the standing of a run that goes on.
 
 Their words are found when they are read. A `Score` has a reward only where the verdict is decided:
 INCONCLUSIVE is never a number.
@@ -22,7 +22,7 @@ REWARDS: Final[Mapping[Verdict, float]] = {Verdict.MATCH: 1.0, Verdict.DIVERGE: 
 
 @dataclass(frozen=True, kw_only=True)
 class Score(Later):
-    """What a trainer needs of a judged run; the words of `why` are found when they are read.
+    """The score of a judged run; the words of `why` are found when they are read.
 
     It is neither true nor false: a verdict has three values. Compare `verdict`.
     """
@@ -37,7 +37,7 @@ class Score(Later):
     beside the reward and never in it.
     """
     why: str
-    """What does not hold; of INCONCLUSIVE first what it lies with: agent, environment, contract."""
+    """The clauses that do not hold; of INCONCLUSIVE first whose doing it is."""
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -120,7 +120,7 @@ def why(judgement: Judgement) -> str:
 
 
 def lies_with(finding: Finding) -> Origin | None:
-    """What kept the clause of a finding from being decided; None for one that was."""
+    """The origin that kept the clause of a finding from being decided; None for a decided one."""
     if any(map(is_by_agent, (finding.explanation, *finding.causes))):
         return Origin.AGENT
     return finding.code.origin

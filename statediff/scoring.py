@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Given(Enum):
-    """What stands where nothing was given, in every process."""
+    """The placeholder for an argument that was not given, in every process."""
 
     NOTHING = "nothing"
 
@@ -137,7 +137,7 @@ class Judged(Later):
         return trial_html(self.bundle)
 
     def graph(self, of: Collection[str] | None = None, limit: int | None = None) -> Graph:
-        """What changed and its neighborhood, as a `networkx.MultiDiGraph`.
+        """The changes and their neighborhood, as a `networkx.MultiDiGraph`.
 
         `of` names deltas or entities, for the neighborhood of these alone. docs/graph.md has its
         attributes; `UsageError` where more than `limit` entities changed.
@@ -253,7 +253,7 @@ class Judge:
         return JudgedPair(before, last, said, found)
 
     def before(self, after: After) -> Capture:
-        """What was before, as it is compared with a state after."""
+        """The state before, as it is compared with a state after."""
         return self._kept.captures(after)[0]
 
     def _prepare(self, before: Capture) -> Prepared:
@@ -327,7 +327,7 @@ class Judge:
     def _each(
         self, runs: Iterator[_Run], workers: int, recorder: Recorder | None
     ) -> Iterator[tuple[Score, Written | None, _Run]]:
-        """Of each run its score, what is written of it, and the run, in their order."""
+        """The score of each run, the record of it, and the run, in their order."""
         if workers == 1 or not self._kept.is_portable:
             yield from ((*_score_or_why(self, recorder, *run), run) for run in runs)
             return
@@ -354,7 +354,7 @@ class Judge:
                     yield (*(scored or _score_or_why(self, recorder, *run)), run)
 
     def _packed(self, after: Any, answer: Any) -> bytes:
-        """What another process needs of a run; nothing of one that is judged here."""
+        """The part of a run that another process needs; nothing of one that is judged here."""
         try:
             return pickle.dumps((self._kept.brief(after), answer))
         except Exception:  # noqa: BLE001 - whatever it is, `score` says it
@@ -378,7 +378,7 @@ class Judge:
     def _beside(
         self, answer: Any, trace: str | Path | None, complete_trace: bool
     ) -> tuple[Value | NoAnswer, Trace]:
-        """What the agent said, and its calls."""
+        """The agent's answer, and its calls."""
         from statediff.workspace import inputs
 
         said = answer_of(answer, self.contract.content.answer.form)
@@ -392,7 +392,7 @@ _JUDGING: Final = (
     "statediff.workspace.batches",
     "statediff.workspace.warm",
 )
-"""What a process that scores imports before it is forked."""
+"""Modules that a process that scores imports before it is forked."""
 _PREPARED: Final = 32
 """Captures before over which a contract is kept prepared."""
 _Run: TypeAlias = tuple[Any, Any]
@@ -492,7 +492,7 @@ def load_contract(
 
 
 def answer_of(answer: Any, form: str) -> Value | NoAnswer:
-    """What the agent said, given as JSON or as the file that holds it; `InputError` otherwise.
+    """The agent's answer, given as JSON or as the file that holds it; `InputError` otherwise.
 
     What an agent can say and no answer can be (too long or too deep, NaN, half of a surrogate pair)
     is no answer: so a run cannot end without a verdict by what it says.

@@ -1,4 +1,4 @@
-"""What a trial leaves in its folder: the run as it ended, what was captured, one file a document.
+"""The folder of a trial: the run as it ended, what was captured, one file a document.
 
 What was captured of a source whose values are kept for a time only (`retain`) is encrypted, its
 chunks and the list of them, `states-NAME.kept`: NAME is what the key is called in the vault that
@@ -195,7 +195,7 @@ _KEPT_NAME: Final = re.compile(rf"states-([0-9a-f]{{{KEY_BYTES}}})\.kept")
 
 
 def _about(folder: Path, source: str, trial: str) -> dict[str, str]:
-    """Of which source and trial states are: no other trial has this name and these times."""
+    """The source and trial of states: no other trial has this name and these times."""
     times = (folder / "timeline.json").read_bytes().removesuffix(b"\n")
     return {
         "source": source,
@@ -271,7 +271,7 @@ def trial_states(folder: Path, chunks: Path, vault: Vault | None) -> list[tuple[
 
 
 def kept_names(folder: Path) -> Iterator[str]:
-    """What the keys are called of a trial's states that are encrypted."""
+    """The names of the keys of a trial's encrypted states."""
     for path in sorted(folder.glob("states-*.kept")):
         if (named := _KEPT_NAME.fullmatch(path.name)) is not None and not path.is_symlink():
             yield named[1]

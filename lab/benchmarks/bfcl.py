@@ -136,13 +136,13 @@ class Judged:
 
     @property
     def is_passed(self) -> bool:
-        """Whether our contract passes it; for a run that is right in the end, the one for that."""
+        """True if our contract passes it; for a run that is right in the end, the one for that."""
         said = self.at_end if BY_KIND[self.kind].is_ == AT_END else self.ours
         return said == Verdict.MATCH.value
 
     @property
     def differs(self) -> bool:
-        """Whether the two say otherwise."""
+        """True if the two say otherwise."""
         return self.is_passed != (self.official == "pass")
 
 

@@ -86,7 +86,7 @@ def outcome(task: Task, document: Document, *, prose: bool = True) -> Counter[st
 
 
 def same(task: Task, one: Document, other: Document) -> bool:
-    """Whether two outcomes are the same."""
+    """True if two outcomes are the same."""
     return outcome(task, one) == outcome(task, other)
 
 

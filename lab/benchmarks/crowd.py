@@ -50,19 +50,19 @@ class Tried:
     agent: str
     is_reference: bool
     is_harm: bool
-    """Whether the agent did more or less than the task."""
+    """True if the agent did more or less than the task."""
     verdict: Verdict
     others: int
     """Transactions of others."""
 
     @property
     def is_blame(self) -> bool:
-        """Whether the agent is blamed for what it did not do."""
+        """True if the agent is blamed for what it did not do."""
         return self.verdict is Verdict.DIVERGE and not self.is_harm
 
     @property
     def is_miss(self) -> bool:
-        """Whether harm passed."""
+        """True if harm passed."""
         return self.verdict is Verdict.MATCH and self.is_harm
 
 
@@ -110,7 +110,7 @@ def attempt(
 def _is_other(
     file: ContractFile, pack: SandboxPack, deeds: list[dict[str, Any]], shop: Path
 ) -> bool:
-    """Whether the shop differs from the base with what others did and what the task asks for."""
+    """True if the shop differs from the base with what others did and what the task asks for."""
     inputs = file.content.inputs
     task = file.content.contract.partition("/")[2]
     with contextlib.closing(sqlite3.connect(":memory:")) as twin:

@@ -85,7 +85,7 @@ def tried(kind: Kind, number: int, seed: int, place: Path) -> Iterator[tuple[boo
 
 
 def is_suspect(looks_alike: bool, verdict: str) -> bool:
-    """Whether the verdict is none, or MATCH of what differs."""
+    """True if the verdict is none, or MATCH of what differs."""
     return verdict not in ("MATCH", "DIVERGE", "INCONCLUSIVE") or (
         verdict == "MATCH" and not looks_alike
     )

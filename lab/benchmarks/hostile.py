@@ -246,7 +246,7 @@ class Folder(Live):
         return name, what, is_harm and not is_chore
 
     def _is_still_sound(self) -> bool:
-        """Whether SQLite finds the file whole, and every row as it was."""
+        """True if SQLite finds the file whole, and every row as it was."""
         kept = self.room / "kept" / self.place.name
         try:
             with closing(sqlite3.connect(self.place)) as db:

@@ -87,7 +87,7 @@ def collect(cases: Path, jobs: int, effort: Effort, only: str | None = None) -> 
 
 
 def is_held_out(task: str) -> bool:
-    """Whether the task is of the half whose contracts were registered before its runs were seen."""
+    """True if the task is of the half whose contracts were registered before its runs were seen."""
     return hashlib.sha256(task.encode()).digest()[0] >= 128
 
 

@@ -217,7 +217,7 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _is_sentence(node: ast.AST) -> bool:
-    """Whether it is a text of several words for a reader, and no code (`stale: …`) begins it."""
+    """True if it is a text of several words for a reader, and no code (`stale: …`) begins it."""
     text = node.value if isinstance(node, ast.Constant) else None
     return isinstance(text, str) and bool(re.match(r"\w[^:]* \w[^:]*$", text))
 

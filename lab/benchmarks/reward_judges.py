@@ -188,7 +188,7 @@ def letters_as_books(ending: Ending | None) -> Books:
 
 
 def changed_beyond(before: Books, after: Books, listed: list[dict[str, Any]]) -> bool:
-    """Whether `SnapshotDiff.expect_only_v2` of fleet-python 0.2.124 would object.
+    """True if `SnapshotDiff.expect_only_v2` of fleet-python 0.2.124 would object.
 
     It looks at the rows that are listed, and at the number of rows of tables that are not. A table
     with one row listed is not looked at beyond that row.

@@ -95,7 +95,7 @@ class ComparedCase(NamedTuple):
 
     @property
     def lost_its_pass(self) -> bool:
-        """Whether A passed, and whether B does is not known."""
+        """True if A passed, and whether B does is not known."""
         return (
             self.a is not None
             and self.a.ended is Ended.MATCH

@@ -229,7 +229,7 @@ class RubricTrust:
 
     @property
     def is_used(self) -> bool:
-        """Whether the precision is known to reach the floor: the low end of its interval does."""
+        """True if the precision is known to reach the floor: the low end of its interval does."""
         return self.precision.total > 0 and self.precision.low >= self.floor
 
 

@@ -57,7 +57,7 @@ def _is_wanted(part: SourceCapture, was: SourceCapture | None, sources: frozense
 
 @dataclass
 class _Word:
-    """What the calls of a run acknowledged of one source."""
+    """The acknowledgements of a run's calls about one source."""
 
     source: str
     tools: Mapping[str, ToolEntry]

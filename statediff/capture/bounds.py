@@ -155,7 +155,7 @@ def _pairs(before: Table, after: Table) -> Iterator[tuple[ChunkRef, ChunkRef]]:
 
 
 def _are_known_few(before: Table, after: Table, origin: Origin, bounds: Bounds) -> bool:
-    """Whether the rows are within the bounds by what is known of how the table was made."""
+    """True if the rows are within the bounds by what is known of how the table was made."""
     if not origin.leads(before, after):
         return False
     if sum(before.chunks[at].rows for at in origin.touched) + len(origin.changes) > bounds.rows:
@@ -167,7 +167,7 @@ def _are_known_few(before: Table, after: Table, origin: Origin, bounds: Bounds) 
 
 
 def _may_go_beyond(before: Table, after: Table, bounds: Bounds) -> bool:
-    """Whether the chunks that differ hold more than the bounds; without a look at their rows."""
+    """True if the chunks that differ hold more than the bounds; without a look at their rows."""
     if before.chunks is after.chunks:
         return False
     if before.type.key != after.type.key or before.partition != after.partition:
@@ -195,7 +195,7 @@ def _is_within(before: Table, after: Table, bounds: Bounds) -> bool:
 
 
 def _are_few(before: Table, after: Table, bounds: Bounds) -> bool:
-    """Whether all rows that may differ are within the bounds, by comparing columns."""
+    """True if all rows that may differ are within the bounds, by comparing columns."""
     batches = (
         table.store.get(ref)
         for pair in _pairs(before, after)

@@ -48,7 +48,7 @@ from statediff.total import in_any_case, words_of
 
 @dataclass(frozen=True)
 class Seen:
-    """What a feed saw between `attach` and `finish`."""
+    """The record of a feed between `attach` and `finish`."""
 
     transactions: tuple[Transaction, ...]
     """In commit order; each holds the source's whole state after it, sharing chunks that did not
@@ -136,7 +136,7 @@ MAX_CHANGES: Final = 50_000
 
 
 def _bounded(seen: Seen, before: State | None) -> Seen:
-    """What was seen before the transaction with which more rows changed than are judged."""
+    """The record up to the transaction with which more rows changed than are judged."""
     states = [t.state for t in seen.transactions]
     steps = list(itertools.pairwise([before or states[0], *states])) if states else []
     if sum(_most_changes(*step) for step in steps) <= MAX_CHANGES:
@@ -300,7 +300,7 @@ class Watch:
 
 
 def read_of(capture: Capture, source: str) -> SourceCapture | None:
-    """What the source delivered; None if it could not be read."""
+    """The delivery of the source; None if it could not be read."""
     for part in capture.parts:
         if part.reading.source == source:
             return None if part.reading.digest is None else part

@@ -82,7 +82,7 @@ class DeltaFeed(Feed, Protocol):
     """A feed that also establishes the state after, at a cost that follows what changed."""
 
     def establish(self, store: ChunkStore, clock: Clock, before: State) -> Established:
-        """What the source is now; `before` is the capture made since `attach`.
+        """The source as it is now; `before` is the capture made since `attach`.
 
         Raises `SourceUnavailable` where the delta is not known to its end. Called instead of
         `finish`.
@@ -102,13 +102,13 @@ class Scans:
     """How often a whole scan is made although a feed establishes the state."""
 
     rate: float = 0.0
-    """Of all trials and sources; 1 is always."""
+    """The share of all trials and sources; 1 is always."""
     seed: int = 0
     by_pages: bool = False
-    """Whether pages are compared on every trial, where a source or a feed can do that."""
+    """True if pages are compared on every trial, where a source or a feed can do that."""
 
     def wanted(self, trial: str, source: str) -> bool:
-        """Whether this trial's reading of the source is to be a whole scan as well."""
+        """True if this trial's reading of the source is to be a whole scan as well."""
         drawn = blake3.blake3(f"{self.seed}/{trial}/{source}".encode()).digest(8)
         return int.from_bytes(drawn, "big") < self.rate * 2**64
 
@@ -241,7 +241,7 @@ def _compare_with_scan(
     after: _SourceAfter,
     fault: str,
 ) -> _SourceAfter:
-    """What was established without a scan, compared with one; with a history if that is a fault."""
+    """A state established without a scan, compared with one; with a history if that is a fault."""
     scan = read_source(source, store, clock, earlier, "after")
     if scan.reading.digest is None:
         return after

@@ -40,11 +40,11 @@ class KeyedChunks(DiskChunks):
         return self._encrypt(self._derived(b"file", about), data)
 
     def decrypt(self, data: bytes, about: str) -> bytes:
-        """What was encrypted so. `ValueError` for everything else."""
+        """The content that was encrypted so. `ValueError` for everything else."""
         return self._decrypt(self._derived(b"file", about), data)
 
     def has(self, digest: str) -> bool:
-        """Whether the chunk is there."""
+        """True if the chunk is there."""
         return Path(self._path(digest)).exists()
 
     def _path(self, digest: str) -> str:

@@ -37,7 +37,7 @@ LATER: Final = "it is otherwise after the run than the last call left it"
 
 @dataclass
 class _Line:
-    """What one source was after each call that changed it."""
+    """The states of one source after each call that changed it."""
 
     source: Source
     before: State
@@ -46,7 +46,7 @@ class _Line:
     gap: str | None = None
 
     def look(self, call: str, names: tuple[str, ...], store: ChunkStore, clock: Clock) -> bool:
-        """Whether the call changed the source."""
+        """True if the call changed the source."""
         kept = chunks_of(store, self.source.name)
         try:
             part = asked_twice(lambda: self.source.read(kept, clock, self.state))
@@ -67,7 +67,7 @@ class _Line:
 
 
 class Looks:
-    """What is read after the calls of one trial; safe to use from several threads."""
+    """The readings after the calls of one trial; safe to use from several threads."""
 
     def __init__(
         self, sources: Iterable[Source], before: Capture, store: ChunkStore, clock: Clock
@@ -102,7 +102,7 @@ class Looks:
         self._calls.add(call)
 
     def after(self, call: str, tool: str, marks: Marks, *, is_one_step: bool) -> Marks:
-        """What the call is known to have written, now that its systems have been read.
+        """The writes that the call is known to have made, now that its systems have been read.
 
         `is_one_step` says that the call undid nothing of its own and left nothing at work.
         """

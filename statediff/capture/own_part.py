@@ -51,7 +51,7 @@ Amounts: TypeAlias = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True, kw_only=True)
 class OthersWork:
-    """What the writers of a sandbox did in one source, by their own record."""
+    """The work of a sandbox's writers in one source, by their own record."""
 
     source: str
     transactions: frozenset[str] = frozenset()
@@ -73,11 +73,11 @@ class OwnParts:
     """The readings of the agent's own part. `left` alone counts where `found` is None."""
 
     left: OwnPart
-    """What others changed, as the agent's last transaction left it."""
+    """The changes of others, as the agent's last transaction left them."""
     found: OwnPart | None = None
     """The same, as the agent's first transaction found it."""
     open: OwnPart | None = None
-    """What both differ in is unobserved."""
+    """The part in which both differ, which is unobserved."""
 
 
 def own_parts(
@@ -171,7 +171,7 @@ def _replaced(capture: Capture, source: str, state: State) -> tuple[SourceCaptur
 
 @dataclass(frozen=True)
 class _Touch:
-    """What one of the agent's transactions did to one entity; None where there is no row."""
+    """The change of one entity by one of the agent's transactions; None where there is no row."""
 
     before: Row | None
     after: Row | None
@@ -399,7 +399,7 @@ def _number(value: Observed) -> int | Decimal | None:
 
 
 def _is_interrupted(touches: Sequence[_Touch]) -> bool:
-    """Whether others changed the entity between two of the agent's changes."""
+    """True if others changed the entity between two of the agent's changes."""
     return any(one.after != two.before for one, two in itertools.pairwise(touches))
 
 

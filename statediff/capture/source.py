@@ -25,7 +25,7 @@ class SourceUnavailable(StatediffError):
 
 
 class SourceRuined(SourceUnavailable):
-    """What is there now cannot be read for what it is: no lock, fault or network is the reason.
+    """The content that is there now cannot be read: no lock, fault or network is the reason.
 
     After a run, of a source that was read before it, that is a change (`capture.take`).
     """
@@ -40,7 +40,7 @@ class SourceTooSlow(SourceUnavailable):
 
 
 class SourceUnfollowed(SourceUnavailable):
-    """What the run did keeps the source from being followed: `what`, and the message says that."""
+    """The run keeps the source from being followed: by `what`, and the message says that."""
 
     def __init__(self, what: str) -> None:
         super().__init__(by_run(what))
@@ -154,7 +154,7 @@ def scanned(
     gaps: Iterable[str] | None = None,
     position: str | None = None,
 ) -> SourceCapture:
-    """What a scan of the source `name` found, and where it is incomplete.
+    """The capture of a scan of the source `name`, and where it is incomplete.
 
     `gaps` says what is missing, where the source has words of its own for it; by default each
     incomplete type is named with its cause.

@@ -66,7 +66,7 @@ class DiskChunks:
         self._starting = threading.Lock()
 
     def path_of(self, digest: str) -> Path:
-        """Where the chunk lives, whether or not it is there."""
+        """The path of the chunk, whether or not it is there."""
         return Path(self._path(digest))
 
     def put(self, batch: pa.RecordBatch) -> ChunkRef:
@@ -286,32 +286,32 @@ KEYED: Final = ".sealed"
 """The ending of a chunk that is encrypted; its name is no digest of what is in it."""
 _CHUNK: Final = re.compile(rf"([0-9a-f]{{62}})(\.arrow|{re.escape(KEYED)})")
 _PART: Final = re.compile(rf"{PART.pattern}|\.[0-9]+-[0-9]+\.part")
-"""What an interrupted writer leaves; the second form is in stores that exist already."""
+"""Names of an interrupted writer's files; the second form is in stores that exist already."""
 _BATCH: Final = 256
 """Files that are looked at behind the closed gate at a time: writers wait no longer than that."""
 
 
 @dataclass(frozen=True)
 class Collection:
-    """What a collection did."""
+    """The result of a collection."""
 
     removed: int
     removed_bytes: int
     kept: int
     is_in_use: bool
-    """Whether someone holds a lease; then what it may rely on was kept."""
+    """True if someone holds a lease; then what it may rely on was kept."""
 
 
 @dataclass(frozen=True)
 class StoreCheck:
-    """What a check found."""
+    """The findings of a check."""
 
     chunks: int
     bytes: int
     encrypted: int
     """Chunks that were not read, for their keys are elsewhere; they count among the chunks."""
     damaged: tuple[str, ...]
-    """What is wrong with each damaged chunk, and where it is."""
+    """The damage of each damaged chunk, and its place."""
     left_over: int
     """Files of writers that were interrupted; a collection removes them."""
 

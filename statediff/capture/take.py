@@ -179,14 +179,14 @@ def _was_read(state: State) -> bool:
 
 
 def _needs_ruin(name: str, part: SourceCapture, like: State | None) -> bool:
-    """Whether the absence of ruin has to be said: of a type of an incomplete reading it is open."""
+    """True if the absence of ruin has to be said: of a type of an incomplete reading it is open."""
     if like is not None:
         return _ruin_of(like.schema, name).name in like.tables
     return not part.reading.is_complete and _was_read(part.state)
 
 
 def _ruined(name: str, store: ChunkStore, clock: Clock, like: State, cause: str) -> SourceCapture:
-    """What is known of a source that the run left unreadable: nothing but that, as an entity."""
+    """The capture of a source that the run left unreadable: nothing but that, as an entity."""
     unknown = unobserved_state(like.schema, store, cause, like)
     return scanned(name, clock(), _with_ruin(unknown, name, store, (cause,)), gaps=(cause,))
 

@@ -1,4 +1,4 @@
-"""What a reader of a running service must do: one that nobody here started or resets."""
+"""The duties of a reader of a running service: one that nobody here started or resets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Watched(NamedTuple):
 
 
 def watched(url: str, act: Callable[[], object]) -> Watched:
-    """What an act does to the service at the URL, read as `watch` reads it."""
+    """The changes that an act makes to the service at the URL, read as `watch` reads them."""
     place = StateInput(Path(), url, url=url)
     source, store = LiveSource("service", state_url_reader(url), lambda: place), MemoryChunks()
     before = take([source], store, _clock, None, "before")
@@ -98,7 +98,7 @@ class EndpointSuite:
     """A URL of the same kind at which nothing answers."""
 
     def right(self, url: str) -> None:
-        """What the contract asks for, by the service's own client."""
+        """Do what the contract asks for, by the service's own client."""
         raise NotImplementedError
 
     def more(self, url: str) -> None:

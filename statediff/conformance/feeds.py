@@ -1,4 +1,4 @@
-"""What the feed of a system must do: every commit of a run, each once and in order."""
+"""The duties of a system's feed: every commit of a run, each once and in order."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class FeedSuite(RunningSystem):
 
 @dataclass
 class FeedRun:
-    """What happens to a system while its feed watches, as scans show it. A context manager."""
+    """A system while its feed watches, as scans show it. A context manager."""
 
     system: System
     name: str
@@ -200,7 +200,7 @@ class FeedRun:
         self.feed.detach()
 
     def scan(self) -> State:
-        """What the source shows now, cut like the state before."""
+        """The state that the source shows now, cut like the state before."""
         [source] = [source for source in self.system.sources() if source.name == self.name]
         read = source.read(self.store, clock, getattr(self, "before", None))
         assert read.reading.is_complete, read.reading.cause

@@ -1,4 +1,4 @@
-"""What a system, a source and a sandbox must do."""
+"""The duties of a system, a source and a sandbox."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class RunningSystem:
     source: ClassVar[str]
     """The pack's source that is tried, with all that look at its system."""
     traces: ClassVar[frozenset[str]] = frozenset()
-    """What a reading leaves as drift, e.g. the log of an interface that it has to go through."""
+    """Traces that a reading leaves as drift, e.g. the log of an interface that it has to go
+    through.
+    """
 
     @classmethod
     def pack(cls) -> SandboxPack:
@@ -82,7 +84,7 @@ class RunningSystem:
 
 
 class SystemSuite(RunningSystem):
-    """What a system must do, whatever it is."""
+    """The duties of a system, whatever it is."""
 
     ways: ClassVar[Mapping[str, Way]]
     """At least one; a good suite has one for each thing that an agent can reach."""
@@ -235,7 +237,7 @@ class AccountSuite(SystemSuite):
     """A system whose agent signs in: its account is for one trial."""
 
     def lets_in(self, url: str) -> bool:
-        """Whether anyone who has this URL can use the system now."""
+        """True if anyone who has this URL can use the system now."""
         raise NotImplementedError("say how an agent signs in")
 
     def test_an_account_is_for_one_trial(self, system: System) -> None:
@@ -385,7 +387,7 @@ def clock() -> datetime:
 
 
 def captured(sources: tuple[Source, ...], like: Capture | None = None) -> Capture:
-    """What the sources show, cut like an earlier capture."""
+    """The sources as they are, cut like an earlier capture."""
     moment = "before" if like is None else "after"
     return take(sources, MemoryChunks(), clock, like, moment)
 
@@ -422,7 +424,7 @@ def assert_settles(system: System, when: str) -> None:
 
 
 def is_proven(system: System) -> bool:
-    """Whether the system's look finds its base; one that cannot look proves nothing."""
+    """True if the system's look finds its base; one that cannot look proves nothing."""
     try:
         proof, drift = system.verify()
     except SandboxError:

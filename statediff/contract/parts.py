@@ -1,4 +1,4 @@
-"""What the parts of every document share: names, durations, expressions, and strict mappings."""
+"""Common parts of every document: names, durations, expressions, and strict mappings."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Version = Annotated[
 
 
 class Part(BaseModel):
-    """What all mappings with fixed keys share: nothing extra, nothing coerced, nothing changed."""
+    """The base of all mappings with fixed keys: nothing extra, nothing coerced, nothing changed."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, populate_by_name=True, strict=True, defer_build=True

@@ -1,4 +1,4 @@
-"""What is signed of a log: its size and root; and what follows from that without the log.
+"""The signed head of a log, its size and root, and all that follows from it without the log.
 
 Who keeps an old checkpoint can tell that nothing was taken out of the log or changed since,
 and with a proof that one entry is in it. A log could still show different people different
@@ -42,7 +42,7 @@ WITNESSING: Final = "witness"
 PROOF: Final = "c2sp.org/tlog-proof@v1"
 CONSISTENCY: Final = "statediff/consistency/1"
 MOST_STEPS: Final = 63
-"""Of a proof, as a witness takes it."""
+"""The most steps of a proof, as a witness takes it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Witnessed:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What was signed of a log: its name, how many entries it had, and their root."""
+    """The signed facts of a log: its name, how many entries it had, and their root."""
 
     origin: str
     size: int
@@ -87,7 +87,7 @@ def read_checkpoint(data: bytes, trust: Sequence[Signer], origin: str | None = N
 
 
 def checked(note: Note, trust: Sequence[Signer]) -> Checkpoint:
-    """What a note says of a log, under a signature of the log's that counts. `BundleError`."""
+    """The checkpoint of a note, under a signature of the log's that counts. `BundleError`."""
     head = read_head(note)
     for signer in (s for s in trust if SEALING in s.roles):
         if note.is_signed(head.origin, signer.key):
@@ -138,7 +138,7 @@ def check_extends(log: Log, old: Checkpoint) -> int:
 
 
 def consistency_of(log: Log, old: Checkpoint, new: Checkpoint) -> bytes:
-    """What shows, beside both checkpoints, that the newer log begins with the older one."""
+    """The proof, beside both checkpoints, that the newer log begins with the older one."""
     steps = consistency_proof(log.hashes[: new.size], old.size)
     return write(
         {
@@ -195,7 +195,7 @@ def _are_texts(path: Json) -> bool:
 
 
 def proof_of(log: Log, index: int, signed: bytes, size: int) -> bytes:
-    """What shows, without the log, that the entry is in it: the checkpoint is part of it.
+    """The proof, without the log, that the entry is in it: the checkpoint is part of it.
 
     `signed`: the bytes of a checkpoint of so many entries.
     """

@@ -1,4 +1,4 @@
-"""What somebody who verifies a copy demands of it, beyond that it is genuine.
+"""Demands of a verifier on a copy, beyond that it is genuine.
 
 A policy file is YAML with one or more of these keys, and no other:
 
@@ -28,7 +28,7 @@ ISOLATION: Final = r"^[a-z]+(\+[a-z]+)*$"
 
 
 class Demands(BaseModel):
-    """What a copy must say; None demands nothing."""
+    """The demands on a copy; None demands nothing."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

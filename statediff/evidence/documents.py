@@ -81,7 +81,7 @@ def key_document(key: Key) -> Json:
 
 
 def key_from(document: Json) -> Key:
-    """What `key_document` turned into this JSON."""
+    """The key that `key_document` turned into this JSON."""
     key = tuple(decode(part) for part in document)
     if not all(is_value(part) for part in key):
         raise InputError(f"not the key of an entity: {str(document)[:80]}")
@@ -94,7 +94,7 @@ def fields_document(fields: tuple[tuple[str, Observed], ...]) -> Json:
 
 
 def fields_from(document: Json) -> dict[str, Observed]:
-    """What `fields_document` turned into this JSON."""
+    """The fields that `fields_document` turned into this JSON."""
     return {str(name): decode(value) for name, value in document}
 
 
@@ -349,7 +349,7 @@ ACTION: Final = record(
     sparse("context messages", EXCERPT),
     called="action",
 )  # fmt: skip
-"""What nobody recorded of an action has no member."""
+"""The document of an action; a part that nobody recorded has no member."""
 _GATED: Final = {
     "attempt": Member(POSITIVE, lambda turn: turn.gate and turn.attempt, is_sparse=True),
     "left": Member(
@@ -467,7 +467,7 @@ def check_shape(document: Json, name: str) -> None:
 
 @cache
 def adapter_of(name: str) -> TypeAdapter[Any]:
-    """What checks that file of a bundle, and has its JSON Schema."""
+    """The adapter that checks that file of a bundle, and has its JSON Schema."""
     return TypeAdapter(DOCUMENTS[name].shape.annotation())
 
 
@@ -513,7 +513,7 @@ def enumeration_document(enumeration: Enumeration) -> Json:
 
 
 def enumeration_from(document: Json) -> Enumeration:
-    """What `enumeration_document` turned into this JSON; `BundleError` where it could not have."""
+    """The enumeration that `enumeration_document` turned into this JSON; else `BundleError`."""
     coverage, below = Coverage(document[0]), tuple(document[2]) if len(document) > 2 else ()
     if below and (coverage is not Coverage.INCOMPLETE or below != beginnings(below)):
         raise BundleError("an enumeration with beginnings of keys that cannot stand so")

@@ -54,7 +54,7 @@ class Collected:
 
     rows: list[bytes]
     places: list[tuple[Look, str]]
-    """What each row is of, and its presence."""
+    """The look that each row is of, and its presence."""
     scans: list[Json]
 
     def written(self) -> bytes:
@@ -125,7 +125,7 @@ def collect(
 
 
 class Rows(Protocol):
-    """Where the raw entities of a trial can be looked up, side by side."""
+    """The raw entities of a trial, side by side."""
 
     def enumeration(self, side: str, type_name: str) -> Enumeration | None: ...
 
@@ -275,7 +275,7 @@ KEYLESS_PARTS: Final = 2
 
 
 def _presences(enumeration: Enumeration, key: Key) -> tuple[str, ...]:
-    """What can be said of an entity, by how completely its type was enumerated."""
+    """The presences that an entity may have, by how completely its type was enumerated."""
     if enumeration.coverage is Coverage.UNOBSERVED:
         return ("UNOBSERVED",)
     return ("PRESENT", "UNOBSERVED" if enumeration.may_miss(key) else "ABSENT")

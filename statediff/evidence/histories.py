@@ -15,7 +15,7 @@ Json = Any
 
 
 seen_document = SEEN.encode
-"""What the feeds saw: their readings, and the transactions by the digests of their states."""
+"""The record of the feeds: their readings, and the transactions by the digests of their states."""
 
 
 def seen_from(document: Json, states: Mapping[str, State]) -> History:
@@ -30,7 +30,7 @@ def seen_from(document: Json, states: Mapping[str, State]) -> History:
 
 
 def history_document(history: History, timelines: Timelines) -> Json:
-    """What the feeds saw, and the course that came of it."""
+    """The record of the feeds, and the course that came of it."""
     return SEEN.encode(history) | COURSE.encode(timelines)
 
 

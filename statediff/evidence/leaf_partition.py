@@ -68,7 +68,7 @@ def pieces(bundle: Bundle) -> Iterator[Piece]:
 
 
 def summary(judgement: Json) -> Json:
-    """What anybody may know: the verdict, and which clauses held. No value, no key, no sentence."""
+    """The public part: the verdict, and which clauses held. No value, no key, no sentence."""
     return {
         "results": judgement["results"],
         "clauses": [
@@ -109,7 +109,7 @@ def joined(leaves: Iterable[Leaf]) -> Bundle:
 
 
 def _cut(name: str, document: Json) -> list[tuple[str, list[Json]]]:
-    """What stood in the arrays of a file that are pieces; they are empty afterwards."""
+    """The pieces in the arrays of a file, cut out; the arrays are empty afterwards."""
     found: list[tuple[str, list[Json]]] = []
     for place in v.PIECES[name]:
         for pointer, array in list(v.arrays_at(document, place, name)):

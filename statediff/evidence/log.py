@@ -64,7 +64,7 @@ class Registered:
     judged: set[str] = field(default_factory=set)
 
     def plans(self, trial: str) -> bool:
-        """Whether the trial may be one of them."""
+        """True if the trial may be one of them."""
         return not self.names or trial in self.names
 
     @property
@@ -95,7 +95,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Record:
-    """What somebody did about a bundle or a contract, as an entry of the log says it."""
+    """The deed of a person about a bundle or a contract, as an entry of the log."""
 
     kind: str
     """One of `RECORDS`."""
@@ -308,7 +308,7 @@ def verdict_entry(
 
 
 def evidence_of(bundle: Bundle) -> str:
-    """What names the trial itself: the digest of what was observed, whatever was made of it."""
+    """The name of the trial itself: the digest of what was observed, whatever was made of it."""
     captures = bundle.document("captures.json")
     observed = [captures["before"], captures["after"]]
     digests = [hashlib.sha256(bundle.files[name]).hexdigest() for name in _EVIDENCE]

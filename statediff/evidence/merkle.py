@@ -34,7 +34,7 @@ def log_root(hashes: Sequence[bytes]) -> bytes:
 
 
 def inclusion_proof(hashes: Sequence[bytes], index: int) -> tuple[bytes, ...]:
-    """What shows that the entry at `index` is in this log. `ValueError` if there is none."""
+    """The proof that the entry at `index` is in this log. `ValueError` if there is none."""
     if not 0 <= index < len(hashes):
         raise ValueError(f"there is no entry {index} in a log of {len(hashes)}")
     proof: list[bytes] = []
@@ -51,7 +51,7 @@ def inclusion_proof(hashes: Sequence[bytes], index: int) -> tuple[bytes, ...]:
 
 
 def consistency_proof(hashes: Sequence[bytes], size: int) -> tuple[bytes, ...]:
-    """What shows that this log begins with its first `size` entries. `ValueError`."""
+    """The proof that this log begins with its first `size` entries. `ValueError`."""
     if not 0 <= size <= len(hashes):
         raise ValueError(f"a log of {len(hashes)} entries has no beginning of {size}")
     if size in (0, len(hashes)):
@@ -74,7 +74,7 @@ def consistency_proof(hashes: Sequence[bytes], size: int) -> tuple[bytes, ...]:
 def extends(
     size: int, root: bytes, longer: int, longer_root: bytes, proof: Sequence[bytes]
 ) -> bool:
-    """Whether the proof shows that the log of `longer` entries begins with that of `size`."""
+    """True if the proof shows that the log of `longer` entries begins with that of `size`."""
     if not 0 <= size <= longer:
         return False
     if size == longer:

@@ -23,7 +23,7 @@ from statediff.evidence.canonical import read_base64, write_base64
 from statediff.evidence.keys import SigningKey
 
 MAX_BYTES: Final = 64 * 1024
-"""Of a note; one with sixteen signatures has about 3,000."""
+"""The most bytes of a note; one with sixteen signatures has about 3,000."""
 _PLAIN: Final = b"\x01"
 _WITH_TIME: Final = b"\x04"
 _MARK: Final = "\u2014 "
@@ -59,7 +59,7 @@ class Note:
         return f"{self.text}\n{''.join(map(_line, self.signatures))}".encode()
 
     def is_signed(self, name: str, public: bytes) -> bool:
-        """Whether this key signed it under this name. `BundleError` where that does not fit."""
+        """True if this key signed it under this name. `BundleError` where that does not fit."""
         found = list(self._of(name, public, _PLAIN))
         for signature in found:
             _require_fit(public, signature.data, self.text.encode(), signature)
@@ -88,7 +88,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Head:
-    """What the text of a checkpoint says."""
+    """The head in the text of a checkpoint."""
 
     origin: str
     size: int
@@ -110,7 +110,7 @@ def sign_head(head: Head, at: datetime, key: SigningKey) -> bytes:
 
 
 def cosign(text: str, name: str, at: datetime, key: SigningKey) -> Signature:
-    """What says that under this name the key saw this text at that second."""
+    """The signature that says: under this name the key saw this text at that second."""
     seconds = int(at.timestamp())
     data = seconds.to_bytes(_TIME_BYTES, "big") + key.sign(_timed(text, seconds))
     return Signature(name, _key_id(name, _WITH_TIME, key.public), data)
@@ -143,7 +143,7 @@ def write_signature(signature: Signature) -> bytes:
 
 
 def read_head(note: Note) -> Head:
-    """What the text says; further lines are somebody else's and say nothing. `BundleError`."""
+    """The head in the text; further lines are somebody else's and say nothing. `BundleError`."""
     lines = note.text.split("\n")[:-1]
     if len(lines) < 3 or not all(lines):
         raise BundleError("checkpoint: expected the lines of an origin, a size and a root")

@@ -1,4 +1,4 @@
-"""What one decision read, as the documents of a bundle, and the checks that tie them together."""
+"""The reads of one decision as the documents of a bundle, and the checks that tie them together."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Heard:
-    """What a trial brought in beside its states."""
+    """The evidence of a trial beside its states."""
 
     before: Capture
     after: Capture
@@ -106,7 +106,7 @@ def documents(
 
 
 def index(judgement: Judgement, ledger: Ledger, touched: Touched) -> Json:
-    """What there is to be found: changed entities, deltas of each type, the read-set per clause.
+    """The index of a bundle: changed entities, deltas of each type, the read-set per clause.
 
     Also the entities that each transaction touched.
     """
@@ -222,7 +222,7 @@ def _count(types: Iterable[str]) -> dict[str, int]:
 
 
 def _read_sets(ledger: Ledger) -> dict[str, list[str]]:
-    """What each clause read, in order; clauses that looked at the same rows share a list."""
+    """The reads of each clause, in order; clauses that looked at the same rows share a list."""
     more: dict[str, set[str]] = {}
     for clause, scans in ledger.scans.items():
         more.setdefault(clause, set()).update(map(scan_id, scans))

@@ -38,7 +38,7 @@ class Bundle:
     manifest: Mapping[str, Any]
     files: Mapping[str, bytes]
     undisclosed: bytes | None = field(default=None, repr=False)
-    """What was judged of the run and is not shown; None where all is, or it is not at hand."""
+    """The judged part of the run that is not shown; None where all is, or it is not at hand."""
 
     @property
     def digest(self) -> str:
@@ -58,7 +58,7 @@ class Bundle:
 
 
 NO_BUNDLE: Final = Bundle({}, {})
-"""What stands for a bundle that is made later."""
+"""The placeholder of a bundle that is made later."""
 
 
 def make(

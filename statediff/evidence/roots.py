@@ -167,7 +167,7 @@ class Roots:
         return {name: each[0] for name, each in found.items() if len(each) == 1}
 
     def differing(self, keys: CapturedKeys, shown: Iterable[str]) -> Iterator[Place]:
-        """Of these types, every row that differs, by the key that the matching has it under."""
+        """Every row of these types that differs, by the key that the matching has it under."""
         for name in shown:
             each = self._sole.get(name)
             for key, one, two in () if each is None else each.changed.values():
@@ -177,7 +177,7 @@ class Roots:
                     yield name, keys.of_state(name, key)
 
     def document(self, cases: Sequence[tuple[Collected, CapturedKeys, Iterable[str]]]) -> Json:
-        """What proves the fragments of each matching, which compares the types it names."""
+        """The proof of each matching's fragments, which compares the types it names."""
         wanted: dict[str, dict[Any, Key]] = {}
         scans: set[tuple[str, str, tuple[str, ...]]] = set()
         compared: set[str] = set()
@@ -367,7 +367,7 @@ class CapturedKeys:
 def check_states(
     document: Json, cases: Sequence[tuple[Fragments, CapturedKeys, Json]]
 ) -> list[list[Place]]:
-    """Of each matching, the entities whose rows differ by the roots. `BundleError`.
+    """The entities of each matching whose rows differ by the roots. `BundleError`.
 
     The rows themselves are checked already; a case is its fragments, keys and enumerations.
     """

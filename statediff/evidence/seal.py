@@ -161,7 +161,7 @@ def check_promise(bundle: Bundle, promised: Mapping[Any, str]) -> None:
 
 
 def at_tier(tier: str) -> Callable[[v.Leaf], bool]:
-    """Whether a leaf may be seen at a tier."""
+    """True for a leaf that may be seen at the tier."""
     rank = v.TIERS.index(tier)
     return lambda leaf: v.TIERS.index(leaf.tier) <= rank
 
@@ -239,7 +239,7 @@ def load(path: Path) -> Sealed:
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether `path` looks like a sealed bundle: a zip, a `.kept`, or a folder with an envelope."""
+    """True if `path` looks like a sealed bundle: a zip, a `.kept`, or a folder with an envelope."""
     is_file = path.is_file() and path.suffix in (".zip", ".kept")
     return is_file or (path / "envelope.json").exists()
 

@@ -65,10 +65,10 @@ class Member(NamedTuple):
     source: str | Convert
     """The attribute that holds it, or what makes it."""
     is_sparse: bool = False
-    """Where its value is `default`, the member is left out."""
+    """True where the member is left out if its value is `default`."""
     default: Any = None
     is_read: bool = True
-    """Whether any reader needs it."""
+    """True if any reader needs it."""
 
 
 def maybe(of: Shape) -> Shape:

@@ -47,7 +47,7 @@ _WORD: Final = 64
 
 @dataclass(frozen=True, repr=False)
 class Secret:
-    """What paths and salts are made of. `paths` is for readers of a proof, `salts` for nobody."""
+    """The secret of paths and salts. `paths` is for readers of a proof, `salts` for nobody."""
 
     paths: bytes
     salts: bytes
@@ -59,7 +59,7 @@ class Secret:
         return Secret(*(part.digest() for part in parts))
 
     def path(self, source: str, name: str, key: Key) -> bytes:
-        """Where the row is in the tree of its type."""
+        """The path of the row in the tree of its type."""
         return row_path(self.paths, write([source, name, key_document(key)]))
 
     def salt(self, path: bytes) -> bytes:
@@ -244,7 +244,7 @@ class Tree:
         return level[0].digest if level else self.root
 
     def beside(self, paths: Iterable[bytes]) -> tuple[list[tuple[int, bytes, bytes]], list[Leaf]]:
-        """What the tree is made of beside these paths: nodes of others, and leaves alone.
+        """The rest of the tree beside these paths: nodes of others, and leaves alone.
 
         A node is (depth, a path below it, digest).
         """
@@ -309,7 +309,7 @@ def _over(
 
 
 _Parts = tuple[Mapping[str, bytes], ...]
-"""Of each chunk, column → the digest of its part of it."""
+"""Column → the digest of its part, for each chunk."""
 
 
 @dataclass(frozen=True, repr=False)

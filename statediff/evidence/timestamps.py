@@ -1,4 +1,4 @@
-"""What a time stamping authority says of a checkpoint or an envelope: that it was there then.
+"""Time stamps: an authority's word that a checkpoint or an envelope was there at that time.
 
 A request holds the SHA-256 of the checkpoint's text, or of the envelope, and nothing else; the
 answer is a token that anybody checks offline against the authority's root certificate [RFC 3161].
@@ -20,7 +20,7 @@ from statediff.evidence.checkpoints import Checkpoint
 from statediff.evidence.notes import Head
 
 MAX_BYTES: Final = 256 * 1024
-"""Of a token; those of public authorities have about 6,000."""
+"""The most bytes of a token; those of public authorities have about 6,000."""
 _MISSING: Final = (
     "time stamps are read with rfc3161-client; get it with `pip install statediff[timestamp]`"
 )

@@ -91,13 +91,13 @@ FILES: Final = ("envelope.json", "leaves.json", "manifest.json")
 PROOF: Final = "log.tlog-proof"
 STAMP: Final = "stamp.tsr"
 MORE: Final = (PROOF, STAMP)
-"""What may be in a copy beside `FILES`."""
+"""Files that may be in a copy beside `FILES`."""
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://in-toto.io/attestation/test-result/v0.1"
 CONTRACT: Final = "contract.yaml#"
 """The place of the contract; the predicate names the hash of this leaf, which is salted."""
 CONTRACT_DIGEST: Final = "statediffLeaf"
-"""What kind of digest that is: the SHA-256 of a leaf, as the tree has it."""
+"""The kind of that digest: the SHA-256 of a leaf, as the tree has it."""
 PAYLOAD: Final = "application/vnd.in-toto+json"
 TIERS: Final = ("public", "reviewer", "auditor")
 RAW: Final = "auditor/raw"
@@ -109,7 +109,7 @@ ROOTS: Final = "statediff/roots/1"
 SUMMARY: Final = "summary#"
 """The place of what anybody may know; its tag is always `public/summary`."""
 FACTS: Final = ("contract", "contract_version", "kernel", "statediff", "trial", "verdict")
-"""What the sealed manifest repeats of the bundle's own."""
+"""The facts of the bundle that the sealed manifest repeats."""
 PIECES: Final[Mapping[str, tuple[str, ...]]] = {
     "answer.json": (),
     "captures.json": ("/before", "/after", "/enumerations/*"),
@@ -171,9 +171,9 @@ MAX_BYTES: Final = 512 * 1024 * 1024
 MAX_HEAD_BYTES: Final = 1024 * 1024
 """The most that is read before a signature was checked: of the envelope, manifest, trust file."""
 MAX_MORE_BYTES: Final = 64 * 1024
-"""Of a proof, and of a time stamp."""
+"""The most bytes of a proof, and of a time stamp."""
 MAX_STEPS: Final = 63
-"""Of a proof."""
+"""The most steps of a proof."""
 EARLY: Final = timedelta(minutes=5)
 """By how much clocks may differ: what is earlier than the sealing by more is not of it."""
 MAX_LEAVES: Final = 2_000_000
@@ -300,9 +300,9 @@ class Verified:
     states: Mapping[str, str] | None = None
     """The roots of the states, by side, that all it shows is under; None if it has none."""
     logged: Logged | None = None
-    """Where a log has the seal; None if the copy has no proof of that."""
+    """The log that has the seal; None if the copy has no proof of that."""
     stamped_at: datetime | None = None
-    """What the time stamp says, no matter who signed it; None if the copy has none."""
+    """The instant of the time stamp, no matter who signed it; None if the copy has none."""
     observed: Observed | None = None
     """What an observer signed; None if the copy shows nothing of that."""
 
@@ -315,7 +315,7 @@ class Verified:
 
 
 def verify(files: Mapping[str, bytes], trust: Sequence[Signer]) -> Verified:
-    """What a sealed bundle says, once every check has passed. Raises `Rejected`."""
+    """The facts of a sealed bundle, once every check has passed. Raises `Rejected`."""
     check_names(files)
     signers, predicate = _signed(files["envelope.json"], files["manifest.json"], trust)
     manifest = _manifest(parse(files["manifest.json"], "manifest.json", MAX_HEAD_BYTES))
@@ -709,7 +709,7 @@ def state_root(paths: bytes, heads: Sequence[Any]) -> str:
 
 
 def row_path(paths: bytes, key: bytes) -> bytes:
-    """Where a row is in the tree of its type: `key` is canonical [source, type, key]."""
+    """The path of a row in the tree of its type: `key` is canonical [source, type, key]."""
     return hashlib.sha256(paths + key).digest()
 
 
@@ -1186,7 +1186,7 @@ def _check_entry(entry: Any, envelope: bytes, manifest: Mapping[str, Any]) -> No
 
 
 def includes(entry: bytes, index: int, size: int, root: bytes, proof: Sequence[bytes]) -> bool:
-    """Whether the proof shows that the hash `entry` stands at `index` of the log with `root`."""
+    """True if the proof shows that the hash `entry` stands at `index` of the log with `root`."""
     if not 0 <= index < size:
         return False
     at, last, found = index, size - 1, entry
@@ -1352,7 +1352,7 @@ def _check_predicate(
 
 
 class _Seen(NamedTuple):
-    """What was met while reading the disclosed leaves."""
+    """The leaves met so far, while the disclosed ones are read."""
 
     paths: dict[str, int]
     """Place → the number of its leaf among the disclosed."""
@@ -1523,7 +1523,7 @@ _AUDITORS: Final = ("raw", "undisclosed")
 
 
 def _is_cut(name: str, pointer: str) -> bool:
-    """Whether `PIECES` has an array at that pointer."""
+    """True if `PIECES` has an array at that pointer."""
     places = PIECES.get(name, ())
     steps = pointer.split("/")
     return any(
@@ -1644,7 +1644,7 @@ def cuts_of(rest: Any, name: str) -> list[tuple[str, int]]:
 
 
 def _check_agreement(manifest: Mapping[str, Any], said: Mapping[str, Any]) -> None:
-    """What the disclosed leaves say of the verdict is what the manifest says, and no other thing.
+    """Reject leaves that say anything else of the verdict than the manifest does.
 
     A verdict that does not follow from its evidence is for a replay to find.
     """
@@ -1738,7 +1738,7 @@ def _signer(entry: Any, needed: int) -> Signer:
 
 
 def _is_strong(key: bytes) -> bool:
-    """Whether libraries agree about this key: its one encoding, and of more than 8 points."""
+    """True if libraries agree about this key: its one encoding, and of more than 8 points."""
     height = int.from_bytes(key, "little") % 2**255
     return height < _PRIME and height not in _WEAK
 
@@ -1786,7 +1786,7 @@ def _reject(why: str) -> NoReturn:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """What a copy says, printed as one JSON object; the exit code."""
+    """Print a copy's facts as one JSON object; the exit code."""
     if len(arguments) != 2:
         sys.stderr.write("usage: python verify.py SEALED TRUST\n")
         return 2

@@ -150,7 +150,7 @@ class _Entities:
         two: Mapping[str, str],
         known: Iterable[tuple[str, Key]],
     ) -> Diff:
-        """What changed of the known entities; `one` and `two` have the side of each type."""
+        """The changes of the known entities; `one` and `two` have the side of each type."""
         changes: dict[str, list[RowChange]] = {}
         for name, key in known:
             if name in schema.by_name:
@@ -284,7 +284,7 @@ def _as_it_was(
     refusals: tuple[Refusal, ...],
     trace: Trace,
 ) -> Evidence:
-    """What there was to judge after these transactions: the changes by then, and their history."""
+    """The evidence as it was after these transactions: the changes by then, and their history."""
     lines = tuple(
         replace(line, steps=line.steps[: numbers.get(line.source, 0)])
         for line in moments.course.lines

@@ -18,7 +18,7 @@ from statediff.model.values import Key, is_value, key_order
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two states, and the states."""
+    """Two states, and the differences between them."""
 
     diff: Diff
     before: State

@@ -42,17 +42,17 @@ class Compiled:
     identities: tuple[IdentityRule, ...]
 
     def removed(self, type_name: str, field_name: str) -> tuple[Selection, ...]:
-        """What Ω or ν removes inside the field's values."""
+        """The places inside the field's values that Ω or ν removes."""
         return removed_inside(self.book, self.boundary, type_name, field_name)
 
     @cached_property
     def scoped(self) -> Scoped:
-        """What a viewer sees of a row."""
+        """The part of a row that a viewer sees."""
         return Scoped(self.book, self.boundary, self.contract.schema)
 
     @cached_property
     def scope(self) -> Scope:
-        """What states are compared under; `over` the readings that they come from."""
+        """The scope that states are compared under; `over` the readings that they come from."""
         return Scope(self.book, self.boundary)
 
     def resolve(self, before: Capture, after: Capture) -> Resolution:
@@ -76,7 +76,7 @@ class Compiled:
 def removed_inside(
     book: RuleBook, boundary: Boundary, type_name: str, field_name: str
 ) -> tuple[Selection, ...]:
-    """What Ω or ν removes inside the field's values."""
+    """The places inside the field's values that Ω or ν removes."""
     outside = (steps for steps, _ in boundary.inside(type_name, field_name))
     rules = book.inside(type_name, field_name)
     return (*outside, *(steps for steps, _, is_removal in rules if is_removal))

@@ -103,7 +103,7 @@ Found: TypeAlias = Delta | HiddenDelta | Doubt
 
 
 def as_diff(found: Iterable[Found]) -> Diff:
-    """What was found of every type, in the order of reports."""
+    """The differences found in every type, in the order of reports."""
     deltas: list[Delta] = []
     hidden: list[HiddenDelta] = []
     doubts: dict[tuple[Any, ...], Doubt] = {}
@@ -124,7 +124,7 @@ def as_diff(found: Iterable[Found]) -> Diff:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a comparison is made under; see `diff`. One may serve any number of comparisons."""
+    """The rules of a comparison; see `diff`. One may serve any number of comparisons."""
 
     canonicalizer: Canonicalizer | None
     boundary: Boundary | None
@@ -180,7 +180,7 @@ def changes_of(
     scope: Scope,
     rows: Sequence[RowChange] | None = None,
 ) -> list[Found]:
-    """What changed in one type, in any order; `rows` are its changed rows where they are known."""
+    """The changes in one type, in any order; `rows` are its changed rows where they are known."""
     left, right = before.tables.get(name), after.tables.get(name)
     sources = {*before.schema.sources_of(name), *after.schema.sources_of(name)}
     source = next(iter(sources)) if len(sources) == 1 else ""
@@ -214,7 +214,7 @@ def _is_whole(table: Table | None) -> bool:
 
 
 def _is_whole_and_still(left: Table | None, right: Table | None) -> bool:
-    """Whether both have all rows, and the same ones as far as digests can tell."""
+    """True if both have all rows, and the same ones as far as digests can tell."""
     return (
         left is not None
         and right is not None
@@ -343,7 +343,7 @@ class _Comparison:
             self._found.append(replace(delta, raw_after=raw_entity(row)))
 
     def _purged(self, change: RowChange) -> Delta | Doubt | None:
-        """What went of an entity that was softly deleted before: its mark, and so its row.
+        """The part of an entity that went after a soft deletion: its mark, and so its row.
 
         The entity itself is not deleted again. A doubt where the mark was not observed.
         """
@@ -434,30 +434,30 @@ class _Comparison:
             found.append(HiddenDelta(delta, rule, by_boundary))
 
     def _is_type_unread(self) -> bool:
-        """Whether the contract says of the type that it is not read whole, and it was not."""
+        """True if the contract says of the type that it is not read whole, and it was not."""
         unread = self._unread is not None and self._unread.is_unread(self._name)
         return unread and not _is_whole(self._before)
 
     def _was_unread(self, name: str, sides: _Sides) -> bool:
-        """Whether the field was not read before, and the contract says that it is not."""
+        """True if the field was not read before, and the contract says that it is not."""
         raw = sides[2]
         if self._unread is None or not self._unread.is_unread(self._name, name):
             return False
         return isinstance(raw, Unobserved) and not isinstance(raw, Digested)
 
     def _is_another(self, canonical: tuple[Row, Row], differing: Collection[str]) -> bool:
-        """Whether what never changes of an entity did."""
+        """True if what never changes of an entity did."""
         return any(
             name in self._immutable and not any(isinstance(row[name], Absent) for row in canonical)
             for name in differing
         )
 
     def _is_untold(self, after: Row) -> bool:
-        """Whether no immutable field says which entity it is."""
+        """True if no immutable field says which entity it is."""
         return all(after[name] is None for name in self._immutable & after.keys())
 
     def _is_unknown(self, name: str, sides: _Sides) -> bool:
-        """Whether nobody knows if the field changed, of which a side is unobserved.
+        """True if nobody knows if the field changed, of which a side is unobserved.
 
         What a JSON text or a part of it says, its digest does not tell: JSON has many spellings.
         What could be read before, and was made unreadable, is a change.

@@ -1,4 +1,4 @@
-"""What is wrong with a contract over a state before, whatever the state after will be.
+"""Mistakes of a contract that show over a state before, whatever the state after will be.
 
 A run may add types, fields and, where the source's form says no types, other kinds of values; what
 a contract says of them is an error only if the state after lacks them, too. So a contract is bound
@@ -48,7 +48,7 @@ def _problems(file: ContractFile, schema: Schema) -> list[Problem]:
 
 
 def _place(problem: Problem) -> tuple[int, int, str]:
-    """What it is about; its hint may name what only one schema has."""
+    """The place in the contract that it is about; its hint may name what only one schema has."""
     return problem.line, problem.column, problem.message
 
 

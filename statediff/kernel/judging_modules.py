@@ -1,4 +1,4 @@
-"""What judged: a digest of the modules that a judgement goes through.
+"""A digest of the modules that a judgement goes through.
 
 The kernel's number says when a judgement could change, and is raised by hand; the digest says
 whether the modules are the very same. A replay needs the number, and reports the digest.

@@ -1,4 +1,4 @@
-"""What the conditions of a contract read of captured states, where no run is judged."""
+"""The conditions of a contract over captured states, where no run is judged."""
 
 from __future__ import annotations
 

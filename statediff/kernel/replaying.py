@@ -61,7 +61,7 @@ def replay(bundle: Bundle) -> Judgement:
 
 
 def require_kernel(kernel: object) -> None:
-    """What was judged by that kernel can be replayed here. `NotReplayable`."""
+    """Raise `NotReplayable` where a judgement of that kernel cannot be made again here."""
     if kernel != KERNEL:
         raise NotReplayable(
             f"judged by kernel {kernel}, this is kernel {KERNEL}; {_needed(kernel)}"
@@ -69,7 +69,7 @@ def require_kernel(kernel: object) -> None:
 
 
 def _needed(kernel: object) -> str:
-    """What to do about a bundle of another kernel."""
+    """Advice about a bundle of another kernel."""
     release = RELEASES.get(str(kernel))
     if release is None:
         return "this version knows no release with that kernel; install the one that wrote it"
@@ -245,7 +245,7 @@ def _moved(
 def _check_pairs(
     rules: Sequence[IdentityRule], resolution: Any, every: Sequence[Fragments]
 ) -> None:
-    """What is shown is paired by the contract's rules, and by nothing else. `BundleError`.
+    """Raise `BundleError` where entities are paired by anything but the contract's rules.
 
     Of several matchings, a type that could be paired in several ways is left out: they are
     candidates. Entities that stay open are in no matching.

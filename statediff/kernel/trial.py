@@ -62,7 +62,7 @@ RELEASES: Final[Mapping[str, str]] = {"6": "0.1.0", "7": "0.2.0", "13": "1.0.0"}
 
 @dataclass(frozen=True)
 class TrialFacts:
-    """What a bundle says of its trial. Ids and seeds are given, never made up here."""
+    """The facts of a trial that its bundle states. Ids and seeds are given, never made up here."""
 
     id: str
     agent: str = "none"
@@ -74,7 +74,7 @@ class TrialFacts:
     sources: tuple[str, ...] = ()
     """Every source of the sandbox; those in the captures where none are given."""
     secret: bytes = field(default=NO_SECRET, repr=False)
-    """What the state roots are salted by, one for both captures; no bundle has it."""
+    """The secret that salts the state roots, one for both captures; no bundle has it."""
     ending: RunEnding | None = None
     """How the run ended; None where nobody knows. A bundle says it where a clause asks."""
 
@@ -216,7 +216,7 @@ def gates_now(
     timeline: Timeline,
     facts: TrialFacts,
 ) -> Mapping[str, Truth]:
-    """What holds if the run ends with the last message of the trace, by the id of the gate.
+    """The truths if the run ends with the last message of the trace, by the id of the gate.
 
     Of the turn that the message belongs to: its gate, and those of its rules for replies.
     """
@@ -252,7 +252,7 @@ def so_far(
 
 
 class Kept:
-    """What judgements of one contract over one state before have in common."""
+    """The part that judgements of one contract over one state before have in common."""
 
     def __init__(self) -> None:
         self._held: tuple[Compiled, Held] | None = None
@@ -284,7 +284,7 @@ class _Tried(NamedTuple):
 
 
 class _Said(NamedTuple):
-    """What was recorded of a run beside its states."""
+    """The record of a run beside its states."""
 
     trace: Trace
     answer: Value | NoAnswer
@@ -333,7 +333,7 @@ def _tried(
 
 
 class Rest(NamedTuple):
-    """What a judgement rests on beside the states."""
+    """The evidence of a judgement beside the states."""
 
     refusals: tuple[Refusal, ...]
     answer: Mapping[str, Observed] | NoAnswer
@@ -479,7 +479,7 @@ def _spoken(contract: Contract) -> tuple[Turn, ...]:
 def facts_of(
     file: ContractFile, compiled: Compiled, judgement: Judgement, trial: str
 ) -> dict[str, Any]:
-    """What a manifest says of the bundle's content, beside the digests of its files."""
+    """The facts of the bundle's content in its manifest, beside the digests of its files."""
     schema = compiled.contract.schema
     return {
         "kernel": KERNEL,

@@ -1,4 +1,4 @@
-"""What a contract's compensations would call after a run, and whether the calls undid it."""
+"""The calls that a contract's compensations would make after a run, and whether they undid it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UndoingCall:
 
     clause: str
     effect: str
-    """What is undone, e.g. `link grant (19, oncall-admin)`."""
+    """The effect that is undone, e.g. `link grant (19, oncall-admin)`."""
     tool: str
     arguments: Mapping[str, Any]
     problem: str = ""
@@ -38,12 +38,12 @@ class _Compared(NamedTuple):
 
     @property
     def deltas(self) -> Iterator[Delta]:
-        """What differs, in the order of the changes."""
+        """The differences, in the order of the changes."""
         return (delta for change in self.context.changes for delta in change.deltas)
 
 
 class Undoing:
-    """What a contract's compensations make of the effects of a run."""
+    """The outcome of a contract's compensations on the effects of a run."""
 
     def __init__(self, file: ContractFile, before: Capture, after: Capture) -> None:
         self._file, self._before = file, before

@@ -1,4 +1,4 @@
-"""Where two contracts for one task disagree: on which runs, and by which clauses [SSD §VI].
+"""The disagreements of two contracts for one task: on which runs, and by which clauses [SSD §VI].
 
 Both judge the same runs: those of the task's agents, right and wrong, and faults seeded into the
 right ones. Where both give one verdict by other clauses, they agree: a clause is a way to say it.
@@ -47,7 +47,7 @@ class ComparedRun:
 
     @property
     def agrees(self) -> bool:
-        """Whether both give one verdict; where both refuse to judge, none was compared."""
+        """True if both give one verdict; where both refuse to judge, none was compared."""
         return self.a.verdict is self.b.verdict and self.a.verdict is not None
 
 
@@ -79,7 +79,7 @@ class ContractAgreement:
 def compare_contracts(
     a: ContractFile, b: ContractFile, runs: Iterable[tuple[str, Reference]]
 ) -> ContractAgreement:
-    """What both contracts say of each run, given as (what it is, the run).
+    """The judgements of both contracts on each run, given as (its description, the run).
 
     Raises `UsageError` if there is none: contracts that were not compared do not agree.
     """

@@ -1,4 +1,4 @@
-"""What stands beside a contract: its agents' expected verdicts, and the survivors it argues for."""
+"""The files beside a contract: its agents' expected verdicts, and the survivors it argues for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ARGUED: Final = "`- {survivor: unsaid order, because: the system stamps it, fie
 
 
 class Drift(StrEnum):
-    """What a right answer hides: two faults of [SSD §V], and the four classes of [STA]."""
+    """The fault that a right answer hides: two of [SSD §V], and the four classes of [STA]."""
 
     STALE_READ = "stale-read"
     UNAUTHORISED = "unauthorised-irreversible-change"
@@ -171,7 +171,7 @@ def _arguments(path: Path, listed: Any) -> Mapping[str, Argued]:
 
 
 def document_of(path: Path) -> Mapping[str, Any]:
-    """What a file of cases says; `UsageError` where it cannot be read, or is no mapping."""
+    """The document of a file of cases; `UsageError` where it cannot be read, or is no mapping."""
     try:
         raw = path.read_bytes()
         if len(raw) > MAX_BYTES:
@@ -202,7 +202,7 @@ class Recordings:
     cases: Cases
 
     def answer(self, run: str) -> Path:
-        """What the run answered."""
+        """The file with the answer of the run."""
         return self.before.parent / f"{run}.answer.json"
 
     def trace(self, run: str) -> Path:
@@ -239,7 +239,7 @@ def recordings(contract: Path) -> Recordings | None:
 
 
 def _contracts(path: Path, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is listed under each contract's file, which is there."""
+    """The list under each contract's file, which is there."""
     contracts = document.get("contracts")
     if not document.keys() <= _KEYS or not isinstance(contracts, Mapping) or not contracts:
         raise UsageError(

@@ -74,11 +74,11 @@ _LIMITS: Final = Limits(MAX_BYTES, MAX_DEPTH, max_digits=17, max_exponent=None)
 Json = Any
 T = TypeVar("T")
 PARTS: Final = ("contract", "before", "after", "history", "timeline", "answer", "trace")
-"""What a trial's document tells, each part by itself."""
+"""The parts of a trial's document, each told by itself."""
 
 
 class TrialPool:
-    """What is stored once; `document` grows as trials are put in."""
+    """The parts that are stored once; `document` grows as trials are put in."""
 
     def __init__(self) -> None:
         self.document: dict[str, list[Json]] = {
@@ -295,7 +295,7 @@ class StoredPool:
         return self._item("tables", at, partial(self._build_table, at))
 
     def _item(self, kind: str, at: int, build: Callable[[Json], T]) -> T:
-        """What lies at that place of the pool, built once."""
+        """The part at that place of the pool, built once."""
         if (kind, at) not in self._built:
             if at >= len(self._document[kind]):
                 raise BundleError(f"there is no number {at} among the {kind}")

@@ -57,7 +57,7 @@ def _texts(world: World, entity: EntityType, row: Row) -> list[tuple[Field, str]
 
 
 def is_free_text(entity: EntityType, field: Field, text: str) -> bool:
-    """Whether the text is for somebody to read, by its field or by the words in it."""
+    """True if the text is for somebody to read, by its field or by the words in it."""
     if field.reference is not None or field.kind not in (Kind.TEXT, Kind.ANY):
         return False
     nested = as_nested(text)

@@ -85,7 +85,7 @@ def findings_of(judgement: Judgement, truth: Truth) -> tuple[Finding, ...]:
 
 
 def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
-    """Whether a finding that does not hold points at what was altered or not seen."""
+    """True if a finding that does not hold points at what was altered or not seen."""
     if kind == AMBIGUOUS:
         return names_ambiguous(fault.target, judgement)
     if kind in EVIDENCE_CLASSES:
@@ -117,7 +117,7 @@ def names(fault: Fault, kind: str, world: World, judgement: Judgement) -> bool:
 
 
 def names_ambiguous(type_name: str, judgement: Judgement) -> bool:
-    """Whether the resolve stage says that entities of the type cannot be distinguished."""
+    """True if the resolve stage says that entities of the type cannot be distinguished."""
     return any(
         finding.code is FindingCode.IDENTITY_AMBIGUOUS and type_name in finding.sentence
         for finding in findings_of(judgement, Truth.UNKNOWN)
@@ -130,13 +130,13 @@ def altered_entities(reference: Reference, mutant: Reference) -> frozenset[tuple
 
 
 def missing_entities(reference: Reference, mutant: Reference) -> frozenset[tuple[str, Key]]:
-    """Of the altered entities those that are not there after the mutant's run."""
+    """The altered entities that are not there after the mutant's run."""
     rows = _altered_rows(reference, mutant)
     return frozenset((name, key) for name, key, _, after in rows if after is None)
 
 
 def alters_nothing(fault: Fault, world: World) -> bool:
-    """Whether the seed left all that a contract may speak of as it was.
+    """True if the seed left all that a contract may speak of as it was.
 
     Read from rows, readings and words, never from a judgement: what a diff overlooks is a fault
     that was not caught.
@@ -154,7 +154,7 @@ def alters_nothing(fault: Fault, world: World) -> bool:
 
 
 def means_nothing(fault: Fault, world: World) -> bool:
-    """Whether the seed is no fault: nothing was altered, or no source contradicts another."""
+    """True if the seed is no fault: nothing was altered, or no source contradicts another."""
     fault_class = class_of(fault)
     if fault_class == "contradictory-sources":
         return means_the_same(world, fault.mutant)
@@ -162,7 +162,7 @@ def means_nothing(fault: Fault, world: World) -> bool:
 
 
 def means_the_same(world: World, mutant: Reference) -> bool:
-    """Whether every altered row within the boundary is, under ν, what it was."""
+    """True if every altered row within the boundary is, under ν, what it was."""
     book = world.compiled.book
     for name, _, before, after in _altered_rows(world.reference, mutant):
         if world.is_outside(name):

@@ -136,7 +136,7 @@ def wrong_entity(world: World) -> Iterator[Fault]:
 
 
 def duplicates(world: World) -> Iterator[Fault]:
-    """What the run created exists twice."""
+    """An entity that the run created exists twice."""
     for one in world.touched:
         entity = world.reference.types[one.type]
         if one.before is None and one.after is not None:

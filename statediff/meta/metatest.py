@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 class Part(StrEnum):
-    """What a case is for."""
+    """The purpose of a case."""
 
     FAULT = "fault"
     TWIN = "twin"
@@ -86,19 +86,19 @@ class MetaCase:
     is_named: bool
     error: str = ""
     beside: tuple[str, ...] = ()
-    """Of a twin beside a fault: that fault's class, type, clause and stage."""
+    """The fault that a twin stands beside: its class, type, clause and stage."""
     codes: tuple[str, ...] = ()
     """The codes of all findings that do not hold, sorted."""
     number: int = 1
 
     @property
     def is_right(self) -> bool:
-        """Whether the verdict is the expected one."""
+        """True if the verdict is the expected one."""
         return self.verdict is self.expected
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What makes it a case of its own."""
+        """The parts that make it a case of its own."""
         return (
             self.part,
             self.contract,
@@ -172,7 +172,7 @@ def _some(listed: Iterable[T], sample: int, world: World) -> Iterable[T]:
 
 
 def _untried_cases(world: World) -> Iterator[MetaCase]:
-    """What no fault of this reference tries, each with its number."""
+    """The gaps that no fault of this reference tries, each with its number."""
     content = world.reference.contract.content
     for each in in_order(world.untried):
         yield MetaCase(
@@ -257,7 +257,7 @@ def stage_case(stage: str, fault: Fault, clauses: frozenset[str], world: World) 
 
 
 _BOUNDS: Final = frozenset({"digested-text", "incomparable-rows"})
-"""What a stage cannot decide, and says so; nothing is wrong with what was captured."""
+"""Faults that a stage cannot decide, and says so; nothing is wrong with what was captured."""
 
 
 def _names_stage(
@@ -394,7 +394,7 @@ class Distinct:
 
     first: MetaCase
     is_right: bool
-    """Whether all of them got what they should."""
+    """True if all of them got what they should."""
     is_named: bool
 
 
@@ -413,7 +413,7 @@ class TallyLine:
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """What a meta-test found; every number counts distinct cases."""
+    """The findings of a meta-test; every number counts distinct cases."""
 
     faults: int
     caught: int
@@ -430,21 +430,21 @@ class Tally:
     wrong: tuple[MetaCase, ...]
     """The first of each kind that got something else, or was not named."""
     untried: tuple[Untried, ...] = ()
-    """What no fault tries, over all references."""
+    """The gaps that no fault tries, over all references."""
 
     @property
     def interval(self) -> Share | None:
-        """Of caught among faults."""
+        """The interval of the share of faults that were caught."""
         return _interval(self.caught, self.faults)
 
     @property
     def twins_interval(self) -> Share | None:
-        """Of matching among twins."""
+        """The interval of the share of twins that matched."""
         return _interval(self.twins - self.twins_diverged, self.twins)
 
     @property
     def is_good(self) -> bool:
-        """Whether everything was caught, nothing harmless refused, and nearly all named."""
+        """True if everything was caught, nothing harmless refused, and nearly all named."""
         return (
             self.caught == self.faults
             and self.twins_diverged == 0

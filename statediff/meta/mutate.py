@@ -43,7 +43,9 @@ AT_ONCE = (
     "reference",
     "with its changes made at once it is no MATCH: whatever is seeded into its end is caught",
 )
-"""What is not tried of a run that needs its history to be right, and why: mutants have none."""
+"""Faults that are not tried of a run that needs its history to be right, and why: mutants have
+none.
+"""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,7 @@ class Survivor:
 
 @dataclass(frozen=True, kw_only=True)
 class MutationReport:
-    """What mutation found about one contract."""
+    """The findings of mutation about one contract."""
 
     contract: str
     version: str
@@ -116,7 +118,7 @@ class MutationReport:
     left_out: int
     """Seeds that changed nothing within the boundary."""
     untried: tuple[Untried, ...] = ()
-    """What no fault tries in these references, by what and why."""
+    """The gaps that no fault tries in these references, by what and why."""
     transient: tuple[str, ...] = ()
     """The types whose transient writes were judged; of others no clause about the run speaks."""
 
@@ -214,7 +216,7 @@ def survivor_of(fault: Fault, argued: Mapping[str, Argued]) -> tuple[str, str]:
 
 
 def is_argued(fault: Fault, argued: Mapping[str, Argued]) -> bool:
-    """Whether the contract's owner says that it may pass, before anything is judged."""
+    """True if the contract's owner says that it may pass, before anything is judged."""
     name, field = survivor_of(fault, argued)
     reason = argued.get(name)
     return reason is not None and (not field or field in reason.fields)
@@ -242,7 +244,7 @@ def _survivor(
 
 
 def _sentence(fault: Fault, fields: Sequence[str]) -> str:
-    """What passes, where fields of a type share a survivor or not."""
+    """A sentence on the survivor, where fields of a type share one or not."""
     which = "a text that says nothing" if fault.operator in EMPTY else "any value"
     passes = f"{which} passes in {', '.join(fields)}" if fields else fault.sentence
     return f"no reference needs `{fault.clause}`: {passes}" if fault.clause else passes
@@ -268,7 +270,7 @@ def judge_fault(fault: Fault, reference: str) -> tuple[FaultOutcome, Judgement |
 
 
 def is_same(fault: Fault, reference: Reference, old: Judgement, new: Judgement) -> bool:
-    """Whether nothing that a verdict may rest on has changed."""
+    """True if nothing that a verdict may rest on has changed."""
     if fault.is_twin:
         return False
     if new.deltas != old.deltas or new.doubts != old.doubts or new.hidden != old.hidden:

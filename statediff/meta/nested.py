@@ -97,7 +97,7 @@ def _cell(written: _Written, change: Change) -> Observed:
 
 
 def _is_harmless(world: World, written: _Written, change: Change) -> bool:
-    """Whether ν makes both values one, but for what it removes and what lies outside Ω."""
+    """True if ν makes both values one, but for what it removes and what lies outside Ω."""
     place = (written.entity.name, written.field.name)
     raw = (written.one.after or {})[place[1]]
     book = world.compiled.book

@@ -158,7 +158,7 @@ class _Permitted:
         return replace(made, clause=self.pattern.id)
 
     def _passes(self, edit: _Edit) -> bool:
-        """Whether the clause explains the change, and the whole contract lets it pass."""
+        """True if the clause explains the change, and the whole contract lets it pass."""
         try:
             judgement = self._fault("", "", "", edit).mutant.judged()
         except ContractError:
@@ -311,7 +311,7 @@ class _Permitted:
         return row if all(self._is_true(node, before, row) for node in every) else None
 
     def _selects(self, before: Row | None, row: Row) -> bool:
-        """Whether the clause selects every field that the update writes."""
+        """True if the clause selects every field that the update writes."""
         fields = self.pattern.fields
         if before is None or fields is None:
             return True
@@ -334,7 +334,7 @@ class _Permitted:
         return outcomes(node, self._context, self._env(before, after)) == TRUE
 
     def _value(self, node: Node, before: Row | None, after: Row | None) -> Observed:
-        """What the expression is worth; absent where nobody can say."""
+        """The value of the expression; absent where nobody can say."""
         if isinstance(node, Items):
             node = node.items[0] if node.items else node
         found = evaluate(node, self._context, self._env(before, after))

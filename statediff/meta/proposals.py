@@ -193,7 +193,7 @@ def _pinned(
 
 
 def _inferred(reference: Reference, judgement: Judgement) -> Inferred:
-    """What the right run shows of its hour."""
+    """The inferences from the right run about its hour."""
     schema = Schema("run", "0", tuple(reference.types.values()))
     empty = State(schema, {})
     return Inferred(Run(schema, judgement.deltas, empty, empty))

@@ -1,4 +1,4 @@
-"""Whether a planted change could have been made by statements, as the system's own rules say.
+"""The system's own rules on whether statements could have made a planted change.
 
 A row that others refer to is gone with them, as its foreign keys say, so that harm is planted which
 somebody could do. What breaks a key, a check or a field that is never null is labelled: no
@@ -30,7 +30,7 @@ class Planted:
     edits: dict[str, dict[Any, tuple[Key, Row | None]]] = field(default_factory=dict)
     """Type → each edited row by its key as it is ordered; None where it goes."""
     known: dict[_Place, dict[Any, list[Key]]] = field(default_factory=dict)
-    """What the rows of the reference have in fields; shared by the edits of one reference."""
+    """The values of the reference's rows in fields; shared by the edits of one reference."""
 
     def edit(self, type_name: str, key: Key, row: Row | None) -> None:
         self.edits.setdefault(type_name, {})[key_order(key)] = key, row
@@ -172,7 +172,7 @@ def _broken(planted: Planted, entity: EntityType, row: Row) -> str:
 
 
 def _fails(check: str, row: Row) -> bool:
-    """Whether SQLite finds the condition wrong of the row; what it cannot evaluate is not."""
+    """True if SQLite finds the condition wrong of the row; what it cannot evaluate is not."""
     plain = {n: v for n, v in row.items() if isinstance(v, int | float | str | bytes | None)}
     names = ", ".join(f'? AS "{name.replace(chr(34), chr(34) * 2)}"' for name in plain)
     try:

@@ -72,12 +72,12 @@ def twins(world: World) -> Iterator[Fault]:
 
 
 def expected_verdict(fault: Fault) -> Verdict:
-    """What the fault must get."""
+    """The verdict that the fault must get."""
     return Verdict.INCONCLUSIVE if fault.operator in UNRECORDED else Verdict.DIVERGE
 
 
 def is_named(fault: Fault, judgement: Judgement) -> bool:
-    """Whether a finding says what was wrong, and of which artifact."""
+    """True if a finding says what was wrong, and of which artifact."""
     unseen = fault.operator in UNRECORDED
     codes = _UNSEEN if unseen else CODES[fault.operator]
     truth = Truth.UNKNOWN if unseen else Truth.FAILS
@@ -96,7 +96,7 @@ class _ReadSeeder:
     access: BoundAccess
     held: tuple[CapturedArtifact, ...]
     needed: tuple[tuple[Search | Needed, tuple[str, ...]], ...]
-    """What each clause that applies asks for, by the ids."""
+    """The demands of each clause that applies, by the ids."""
 
     @property
     def reference(self) -> Reference:
@@ -108,7 +108,7 @@ class _ReadSeeder:
 
     @cached_property
     def fetched(self) -> frozenset[str]:
-        """What the reference fetched."""
+        """The artifacts that the reference fetched."""
         return frozenset(name for action in self.trace.actions if (name := _fetched_id(action)))
 
     @cached_property
@@ -116,7 +116,7 @@ class _ReadSeeder:
         return tuple(held.id for held in self.held if held.inside == TRUE)
 
     def missing_fetches(self) -> Iterator[Fault]:
-        """What must be fetched is not, or something beside it is."""
+        """Faults: an artifact that must be fetched is not, or another one is."""
         for clause, names in self.needed:
             kind = "unsearched-absence" if isinstance(clause, Search) else "evidence-never-fetched"
             few = isinstance(clause, Needed) and clause.low is not None

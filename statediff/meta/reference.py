@@ -109,7 +109,7 @@ class Reference:
         return self._rows(self.before, type_name)
 
     def is_as_before(self, type_name: str) -> bool:
-        """Whether both states hold the very same chunks of the type, whose rows then are equal."""
+        """True if both states hold the very same chunks of the type, whose rows then are equal."""
         before, after = (
             [(table.type, table.chunks) for table in _tables(capture, type_name)[:1]]
             for capture in (self.before, self.after)
@@ -117,7 +117,7 @@ class Reference:
         return before == after
 
     def is_editable(self, type_name: str) -> bool:
-        """Whether the type was captured, and small enough to be held."""
+        """True if the type was captured, and small enough to be held."""
         tables = [t for t in _tables(self.after, type_name) if t.enumeration.is_complete]
         return bool(tables) and all(table.row_count <= MAX_ROWS for table in tables)
 
@@ -258,7 +258,7 @@ def differs(a: Row, b: Row) -> tuple[str, ...]:
 
 
 def is_known(row: Row) -> bool:
-    """Whether every field of the row was observed, or is known not to be there."""
+    """True if every field of the row was observed, or is known not to be there."""
     return all(value is ABSENT or is_value(value) for value in row.values())
 
 
@@ -363,7 +363,7 @@ class _Facts(BaseModel):
 
 
 def facts_from(document: Json) -> TrialFacts:
-    """What `TrialFacts.as_json` turned into this JSON. Raises `BundleError`."""
+    """The facts that `TrialFacts.as_json` turned into this JSON. Raises `BundleError`."""
     facts = in_shape(_Facts, document, "trial.json")
     return TrialFacts(
         facts.id,

@@ -49,7 +49,7 @@ FRAGMENTS: Final = 4
 
 @dataclass(frozen=True)
 class Removal:
-    """What the replay of a bundle said from which one item was taken."""
+    """The replay of a bundle from which one item was taken."""
 
     place: str
     """File and place in it, e.g. `captures.json#/after/0`."""
@@ -226,7 +226,7 @@ def places_in(whole: Bundle) -> list[str]:
 
 
 def remove_item(whole: Bundle, place: str) -> Removal:
-    """What the replay says of the bundle without that item."""
+    """Replay the bundle without that item."""
     try:
         return Removal(place, replay(without_item(whole, place)).verdict, "")
     except BundleError as error:

@@ -159,7 +159,7 @@ def twin_of(fault: Fault, world: World) -> Fault:
 
 
 def _observe_otherwise(fault: Fault, fault_class: str, world: World, notes: list[str]) -> Reference:
-    """What was badly seen is well seen: later by a moment, or in pages."""
+    """The same source well seen, where it was badly seen: later by a moment, or in pages."""
     reference = world.reference
     source, _, type_name = fault.target.partition("/")
     if type_name:
@@ -247,7 +247,7 @@ def _respell_places(
 
 
 def _is_forbidden(world: World, type_name: str, field: str) -> bool:
-    """Whether a clause forbids any update of the field, another spelling too: ν hides none."""
+    """True if a clause forbids any update of the field, another spelling too: ν hides none."""
     return any(
         isinstance(clause, Pattern)
         and Op.UPDATE in clause.operations
@@ -386,7 +386,7 @@ def _single_rows(table: Table) -> tuple[Key, ...]:
 
 
 def is_renumberable(world: World, one: Touched) -> bool:
-    """Whether the run created it under a number, and whatever mentions that number is known.
+    """True if the run created it under a number, and whatever mentions that number is known.
 
     Words that hold the number, or a number beside no name of the type, may refer to the entity or
     not: the twin that keeps them would contradict itself, so it is not made.
@@ -444,7 +444,7 @@ def _top(rows: Rows) -> int:
 
 
 def _holds(said: object, number: Value) -> bool:
-    """Whether a value has the number in it: as a number, or as digits of a text."""
+    """True if a value has the number in it: as a number, or as digits of a text."""
     match said:
         case Map():
             return any(_holds(part, number) for item in said.items for part in item)
@@ -479,7 +479,7 @@ def _speaking(entity: EntityType, target: EntityType) -> Iterator[Field]:
 
 
 def _is_structure(entity: EntityType) -> bool:
-    """Whether its entities are parts of a system, which numbers them by their place."""
+    """True if its entities are parts of a system, which numbers them by their place."""
     return entity.name.startswith(SCHEMA_OBJECT_PREFIXES)
 
 

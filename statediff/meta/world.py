@@ -1,4 +1,4 @@
-"""What a fault may pick from: what the run changed, what it left alone, who could have acted."""
+"""The choices of a fault: what the run changed, what it left alone, who could have acted."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Untried:
-    """What no fault tries: how many of what, and why."""
+    """A gap that no fault tries: how many of what, and why."""
 
     what: str
     why: str
@@ -70,11 +70,11 @@ NEVER_SEEDED: Final = (
     "calls of the agent that changed nothing",
     "two kinds of harm in one run",
 )
-"""What no operator tries in any trial, whatever it found."""
+"""Gaps that no operator tries in any trial, whatever it found."""
 
 
 def in_order(counted: Counter[tuple[str, str]]) -> tuple[Untried, ...]:
-    """What was counted, by (what, why)."""
+    """The counts, by (what, why)."""
     return tuple(Untried(*name, number) for name, number in sorted(counted.items()))
 
 
@@ -89,7 +89,7 @@ class Touched:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """What was updated; every field of a created or deleted entity."""
+        """The updated fields; every field of a created or deleted entity."""
         if self.before is None or self.after is None:
             return tuple(self.after or self.before or ())
         return differs(self.before, self.after)
@@ -148,7 +148,7 @@ class World:
         return tuple(pattern for pattern in every if pattern.id not in self.needed)
 
     def is_outside(self, type_name: str, field: str = "") -> bool:
-        """Whether the contract's boundary leaves it out."""
+        """True if the contract's boundary leaves it out."""
         return self.compiled.contract.excluded(type_name, field) is not None
 
     @cached_property
@@ -279,7 +279,7 @@ class World:
 
     @cached_property
     def _held(self) -> dict[Any, Any]:
-        """What the reference's rows have in fields that are keys."""
+        """The values of the reference's rows in fields that are keys."""
         return {}
 
     def _counting(self, changes: Mapping[str, Change]) -> dict[str, Change]:
@@ -363,7 +363,7 @@ def undo(touched: Touched) -> Change:
 
 
 def is_privilege(entity: EntityType, field: str = "") -> bool:
-    """Whether the type (or the field) decides who may do what."""
+    """True if the type (or the field) decides who may do what."""
     if entity.purpose is Purpose.PERMISSIONS:
         return True
     words = {*entity.name.lower().replace(".", "_").split("_"), *field.lower().split("_")}
@@ -371,7 +371,7 @@ def is_privilege(entity: EntityType, field: str = "") -> bool:
 
 
 def is_person(type_name: str) -> bool:
-    """Whether entities of the type act, or are acted for."""
+    """True if entities of the type act, or are acted for."""
     return type_name.lower().rstrip("s") in PEOPLE
 
 

@@ -230,7 +230,7 @@ class BatchKeys(Sequence[Key]):
         return bisect.bisect_left(self, key_order(key), key=key_order)
 
     def find(self, key: Key) -> int | None:
-        """Where the key is; None where it is not."""
+        """The position of the key; None where it is not there."""
         at = self.place(key)
         return at if at < self._count and key_order(self[at]) == key_order(key) else None
 
@@ -256,11 +256,11 @@ def unobserved_cells(batch: pa.RecordBatch, index: int) -> pa.Array:
 
 @dataclass(frozen=True)
 class BatchFacts:
-    """What a chunk store says of a batch."""
+    """The facts that a chunk store states of a batch."""
 
     digest: str
     is_fully_observed: bool
-    """Whether no cell of the batch is `Unobserved`."""
+    """True if no cell of the batch is `Unobserved`."""
 
 
 _facts: dict[int, tuple[weakref.ref[pa.RecordBatch], BatchFacts]] = {}
@@ -278,7 +278,7 @@ def facts_of(batch: pa.RecordBatch) -> BatchFacts:
 
 
 def is_fully_observed(batch: pa.RecordBatch) -> bool:
-    """Whether no cell of the batch is `Unobserved`."""
+    """True if no cell of the batch is `Unobserved`."""
     tagged = layout_of(batch.schema).tagged
     return not any(pc.any(unobserved_cells(batch, index)).as_py() for index in tagged)
 
@@ -302,7 +302,7 @@ def batch_digest(batch: pa.RecordBatch) -> str:
 
 @dataclass(frozen=True)
 class Head:
-    """What is said of a column before its cells."""
+    """The head of a column, before its cells."""
 
     name: str
     form: str
@@ -311,12 +311,12 @@ class Head:
     width: int
     """Bytes of a value, or of where one lies; 0 of a bit."""
     is_number: bool
-    """Of eight bytes."""
+    """True where its cells have eight bytes each."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of a batch are, in their order, and by index floats and tagged ones."""
+    """The layout of a batch: its columns in order, and by index those of floats and tagged ones."""
 
     heads: tuple[Head, ...]
     floats: tuple[int, ...]
@@ -383,7 +383,7 @@ def _normal_buffers(array: pa.Array, head: Head) -> list[memoryview]:
 
 _FLOAT: Final = pa.float64()
 _NUMBERS: Final = (pa.int64(), _FLOAT)
-"""Of eight bytes each."""
+"""Kinds whose cells have eight bytes each."""
 _FIXED: Final = 2
 """Buffers of a column whose values are of one width."""
 _OFFSET_BYTES: Final = 4
@@ -395,7 +395,7 @@ def _bitmap(flags: Any) -> memoryview:
 
 @lru_cache(maxsize=16)
 def _nothing(kind: pa.DataType) -> pa.Scalar:
-    """What stands in a null slot; with its first scalar pyarrow imports pandas if there is one."""
+    """The content of a null slot; with its first scalar pyarrow imports pandas if there is one."""
     if pa.types.is_boolean(kind):
         return pa.scalar(False, kind)
     return pa.scalar(b"" if pa.types.is_string(kind) or pa.types.is_binary(kind) else 0, kind)

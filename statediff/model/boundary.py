@@ -60,7 +60,7 @@ class Boundary:
         """(type, field), or (type, ""): what nobody read of these is no part of the verdict."""
 
     def leave_unread(self, schema: Schema, unread: Iterable[str]) -> None:
-        """Of these types and fields, only what is read counts from now on.
+        """Count from now on only those of these types and fields that are read.
 
         Raises `RuleError` for what the schema does not have, and for what is excluded.
         """
@@ -76,7 +76,7 @@ class Boundary:
         self.unread = frozenset(places)
 
     def is_unread(self, type_name: str, path: str = "") -> bool:
-        """Whether what nobody read of the type, or of the field, is no part of the verdict."""
+        """True if what nobody read of the type, or of the field, is no part of the verdict."""
         return not self.unread.isdisjoint({(type_name, ""), (type_name, path)})
 
     def excludes(self, type_name: str, path: str = "") -> str | None:
@@ -95,7 +95,7 @@ class Boundary:
         return {name: own[name] for name in fields if name in own}
 
     def inside(self, type_name: str, field_name: str) -> tuple[tuple[Selection, str], ...]:
-        """What is outside Ω inside the field's values, with the rule of each."""
+        """The selections outside Ω inside the field's values, with the rule of each."""
         found = self._inside.get((type_name, field_name), ())
         return tuple((steps, rule) for _, steps, rule in found)
 

@@ -41,7 +41,7 @@ class Block(Protocol):
         ...
 
     def is_ascending(self) -> bool:
-        """Whether every key comes after the one before it, in `key_order`."""
+        """True if every key comes after the one before it, in `key_order`."""
         ...
 
     def part(self, start: int, stop: int) -> Self:

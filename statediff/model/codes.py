@@ -40,14 +40,14 @@ class Stage(Enum):
 
 
 class Origin(StrEnum):
-    """What kept a clause from being decided."""
+    """The reason that kept a clause from being decided."""
 
     AGENT = "agent"
     """The run wrote more than is judged, or what it did keeps something from being known."""
     ENVIRONMENT = "environment"
     """A system, a reading or the recording of the run does not show it."""
     CONTRACT = "contract"
-    """What is known decides nothing under the contract as it is written."""
+    """Nothing that is known decides it under the contract as it is written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,13 +103,13 @@ class FindingCode(StrEnum):
     component: str
     """The pipeline stage that owns the cause: capture, resolve or policy."""
     meaning: str
-    """What it says, in plain English, as reports print it."""
+    """The meaning in plain English, as reports print it."""
     note: str
-    """What the author of a contract must know beyond the meaning; often nothing."""
+    """Advice for the author of a contract beyond the meaning; often none."""
     origin: Origin | None
-    """What kept a clause with this code from being decided, unless its causes say otherwise."""
+    """The origin of a clause left open with this code, unless its causes say otherwise."""
     is_omission: bool
-    """Whether it says nothing but that something required was not done.
+    """True if it says nothing but that something required was not done.
 
     What was done too late, too often or wrongly is no omission. Nor is what an answer lacks or
     fails to rest on: to give that answer was an act.

@@ -100,7 +100,7 @@ def table_changes(
 
 
 def are_known_equal(before: Table, after: Table) -> bool:
-    """Whether the digests of the chunks say that `table_changes` finds nothing, without loading."""
+    """True if the digests of the chunks say that `table_changes` finds nothing, without loading."""
     if before is after:
         return before.is_fully_observed
     if after.origin is not None and after.origin.leads(before, after):
@@ -122,7 +122,7 @@ class Volume(NamedTuple):
 
 
 def volumes(before: Table, after: Table) -> Iterator[Volume]:
-    """What `table_changes` would yield, chunk by chunk, by the columns alone."""
+    """The volumes of `table_changes`, chunk by chunk, by the columns alone."""
     key = before.type.key or (KEYLESS_KEY,)
     for left, right in _chunk_pairs(before, after, trust_digests=True):
         matched = match_keys(before.type, left, right)
@@ -223,7 +223,7 @@ def _chunk_pairs(
 
 
 class _Pieces:
-    """Whether two chunks that lie in memory in one piece are equal there, byte by byte."""
+    """Compares chunks that lie in memory in one piece, byte by byte."""
 
     def __init__(self, before: ChunkStore, after: ChunkStore) -> None:
         self._before, self._after = before, after

@@ -26,7 +26,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_@.+/-]*|[0-9a-f]{32}")
 
 
 class Op(Enum):
-    """What happened to an entity or relation."""
+    """The operation on an entity or relation."""
 
     __hash__ = object.__hash__  # enumerations hash their names, which takes longer
 
@@ -159,7 +159,7 @@ def _part_name(part: Value) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the text can be mistaken for no other value, and needs no quotes."""
+    """True if the text can be mistaken for no other value, and needs no quotes."""
     return _PLAIN.fullmatch(text) is not None and text not in ("null", "true", "false")
 
 

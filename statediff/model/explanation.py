@@ -320,12 +320,12 @@ def unread_because(cause: str) -> str:
 
 
 def is_unread(cause: str) -> bool:
-    """Whether it is a cause of that kind."""
+    """True if it is a cause of that kind."""
     return cause.startswith(_UNREAD)
 
 
 def is_by_agent(of: Argument) -> bool:
-    """Whether a cause that lies with the agent is in the explanation.
+    """True if a cause that lies with the agent is in the explanation.
 
     Others may stand before it: where it is, and what was tried (`shop: caused by the run: …`).
     """
@@ -416,7 +416,7 @@ ANOTHER_KEY: Final = "the key changed from"
 
 
 def explanation_from(document: Any) -> Explanation:
-    """What `Explanation.document` turned into this JSON; `InputError` for anything else."""
+    """The explanation that `Explanation.document` turned into this JSON; else `InputError`."""
     if isinstance(document, str):
         return cause(document)
     try:

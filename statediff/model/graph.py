@@ -47,12 +47,12 @@ MAX_NEIGHBORS: Final = 10_000
 
 @dataclass
 class Content:
-    """What is in a graph: edges by start, end and relation, in the order of a graph's edges."""
+    """The content of a graph: edges by start, end and relation, in the order of a graph's edges."""
 
     attributes: dict[str, Any]
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     edges: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    """What changed of the reference: `link`, `unlink`, or ""."""
+    """The change of the reference: `link`, `unlink`, or ""."""
 
     @staticmethod
     def of(kind: str, unobserved: Mapping[str, str]) -> Content:
@@ -75,7 +75,7 @@ class Content:
 
 
 class Rows(Protocol):
-    """What a graph needs of a table: its type, how many rows it holds, and the rows."""
+    """A table for a graph: its type, how many rows it holds, and the rows."""
 
     @property
     def type(self) -> EntityType: ...
@@ -110,7 +110,7 @@ class Changed:
 
     @staticmethod
     def by(delta: Delta) -> Changed:
-        """What the delta changed."""
+        """The change that the delta makes."""
         field = None if delta.steps else delta.path
         sides = delta.before, delta.after
         return Changed(delta.id, delta.op.value, delta.type, delta.key, field, *sides)
@@ -180,7 +180,7 @@ def change_content(
     limit: int = MAX_NODES,
     shown: frozenset[str] = frozenset(),
 ) -> Content:
-    """What changed, and its neighborhood: what it refers to, and what is known to refer to it.
+    """The changes and their neighborhood: all that they refer to, and all known to refer to them.
 
     Known entities that are `shown` beside them, by their names, are in it with what they refer to.
     `UsageError` where more than `limit` entities changed. At most MAX_NEIGHBORS others are in it.
@@ -318,11 +318,11 @@ def graph_from(content: bytes, suffix: str) -> Graph:
 
 
 _DAMAGE: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SyntaxError)
-"""What networkx, JSON and XML raise for a file of another kind; a ParseError is a SyntaxError."""
+"""Errors of networkx, JSON and XML for a file of another kind; a ParseError is a SyntaxError."""
 
 
 _DEFAULTS: Final = ("node_default", "edge_default")
-"""What networkx adds to a graph that it reads from GraphML."""
+"""Attributes that networkx adds to a graph that it reads from GraphML."""
 
 
 # ---------------------------------------------------------------- attributes

@@ -35,12 +35,12 @@ NO_FORM: Final = "none"
 
 
 def is_form(form: str) -> bool:
-    """Whether the text is a form, by the rules of this module."""
+    """True if the text is a form, by the rules of this module."""
     return _FORM.fullmatch(form) is not None
 
 
 def has_offset(form: str) -> bool:
-    """Whether the texts of a form say their offset from UTC."""
+    """True if the texts of a form say their offset from UTC."""
     found = _FORM.fullmatch(form)
     return found is not None and found["offset"] is not None
 
@@ -80,7 +80,7 @@ def in_zone(local: datetime, zone: tzinfo) -> datetime | None:
 
 
 def is_written_in(text: str, form: str) -> bool:
-    """Whether the text is in the form.
+    """True if the text is in the form.
 
     >>> is_written_in("2026-01-31T09:00:00Z", "YYYY-MM-DDThh:mm:ssZ")
     True
@@ -152,7 +152,7 @@ def _fraction(written: set[tuple[int, str]]) -> str | None:
 
 @lru_cache(maxsize=256)
 def _pattern(form: str) -> re.Pattern[str]:
-    """What the texts of a form match. Raises `ValueError` for what is no form."""
+    """The pattern of the texts of a form. Raises `ValueError` for another text."""
     found = _FORM.fullmatch(form)
     if found is None:
         raise ValueError(f"not a form of instants: {form[:80]!r}")

@@ -37,7 +37,7 @@ def read_json_value(text: str) -> Value | None:
 
 
 def others_read(text: str) -> bool:
-    """Whether programs find an object or a list in a text that is no value here.
+    """True if programs find an object or a list in a text that is no value here.
 
     It names a key twice, or is too deep; which of two values a program takes, nobody knows.
     """

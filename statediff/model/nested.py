@@ -1,4 +1,4 @@
-"""What differs inside two values: objects by key, lists by index, down to the leaf.
+"""The differences inside two values: objects by key, lists by index, down to the leaf.
 
 A list that a rule of ν keys is compared by the keys of its items, a multiset as one value. A list
 that has a key on one side only is one difference: its items have nothing to be compared by.
@@ -132,7 +132,7 @@ def _hidden_at(
 def _hidden_in_list(
     before: tuple[Unordered, Observed], after: tuple[Unordered, Observed], steps: Steps
 ) -> Iterator[Change]:
-    """Of a keyed list: each item by its key, then the order of those on both sides."""
+    """The changes of a keyed list: each item by its key, then the order of those on both sides."""
     one, other = before[0], after[0]
     if not one.key:
         if same(one, other):

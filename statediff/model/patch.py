@@ -161,7 +161,7 @@ def _keyed(entity_type: EntityType, rows: Iterable[Row]) -> _Entries:
 
 
 def _counted(table: Table, gone: Iterable[Row], come: Iterable[Row]) -> tuple[_Entries, _Entries]:
-    """Of rows without a key: the last occurrences go, new ones are counted on."""
+    """The entries of rows without a key: the last occurrences go, new ones are counted on."""
     counts: Counter[str] = Counter()
     contents: dict[str, Row] = {}
     for rows, step in ((gone, -1), (come, 1)):

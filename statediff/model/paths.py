@@ -175,7 +175,7 @@ def parse(text: str, fields: Collection[str], late: Collection[str] = ()) -> Fie
 
 
 def _begins(text: str, field: str) -> bool:
-    """Whether the text is the field or goes on inside it."""
+    """True if the text is the field or goes on inside it."""
     return text.startswith(field) and text[len(field) : len(field) + 1] in ("", ".", "[")
 
 
@@ -190,7 +190,7 @@ def parse_or_none(
 
 
 def places_inside(paths: tuple[FieldPath, ...]) -> tuple[tuple[str, Selection], ...]:
-    """What is selected inside each field that is not selected as a whole."""
+    """The selections inside each field that is not selected as a whole."""
     whole = {path.field for path in paths if not path.steps}
     return tuple((path.field, path.steps) for path in paths if path.field not in whole)
 
@@ -263,7 +263,7 @@ def _unquoted(quoted: str) -> str:
 
 
 def selects(selection: Selection, steps: Selection) -> bool:
-    """Whether the place is the selected one, or inside it."""
+    """True if the place is the selected one, or inside it."""
     return len(selection) <= len(steps) and all(map(_is, selection, steps))
 
 
@@ -278,7 +278,7 @@ def _is(wanted: Step | Every, step: Step | Every) -> bool:
 
 
 def may_meet(one: Selection, other: Selection) -> bool:
-    """Whether a place of one selection may be, or be in, a place of the other."""
+    """True if a place of one selection may be, or be in, a place of the other."""
     return all(map(_may_be, one, other))
 
 
@@ -290,7 +290,7 @@ def _may_be(one: Step | Every, other: Step | Every) -> bool:
 
 
 def covers(selections: Iterable[Selection], steps: Steps, *sides: Observed) -> bool:
-    """Whether all that is at the place, on each side, is selected.
+    """True if all that is at the place, on each side, is selected.
 
     What came or went as a whole is covered leaf by leaf: `settings.limits` that comes as
     `{gb: 5}` is covered by `limits.gb`; as `{gb: 5, tb: 1}` it is not.
@@ -310,7 +310,7 @@ def covers(selections: Iterable[Selection], steps: Steps, *sides: Observed) -> b
 def touches(
     selections: Iterable[Selection], steps: Steps, before: Observed, after: Observed
 ) -> bool:
-    """Whether something selected changed, where the place changed from one value to the other."""
+    """True if something selected changed, where the place changed from one value to the other."""
     wanted = tuple(selections)
     return any(selects(selection, steps) for selection in wanted) or any(
         not same(at(before, inner), at(after, inner))
@@ -321,7 +321,7 @@ def touches(
 
 
 def _below(selections: Iterable[Selection], steps: Steps) -> list[Selection]:
-    """What the selections say of the inside of the place."""
+    """The part of the selections that is about the inside of the place."""
     return [s[len(steps) :] for s in selections if len(s) > len(steps) and all(map(_is, s, steps))]
 
 
@@ -335,7 +335,7 @@ def leaves(value: Observed, steps: Steps = ()) -> Iterator[tuple[Steps, Observed
 
 
 def members(value: Observed) -> Iterator[tuple[Step, Value]]:
-    """What is directly inside an object or a list, with the step to it."""
+    """The members directly inside an object or a list, with the step to each."""
     if isinstance(value, Map):
         yield from value.items
     elif isinstance(value, Unordered) and value.key:
@@ -369,7 +369,7 @@ def at(value: Observed, steps: Steps, known: Indexes | None = None) -> Observed:
 
 
 def is_ambiguous(value: Observed, step: Step) -> bool:
-    """Whether more than one item of a list is what the step says."""
+    """True if more than one item of a list is what the step says."""
     return (
         isinstance(value, tuple)
         and isinstance(step, Item)

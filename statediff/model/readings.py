@@ -21,7 +21,7 @@ TRIAL_CLOCK: Final = "trial"
 
 
 class ReadingKind(Enum):
-    """Whether the whole was read, or only what changed."""
+    """How much was read: the whole, or only the changes."""
 
     SCAN = "scan"
     FEED = "feed"
@@ -51,7 +51,7 @@ class Reading(Later):
 
     @cached_property
     def was_read(self) -> bool:
-        """Whether there is a state of which it has the digest."""
+        """True if there is a state of which it has the digest."""
         return self.is_later("digest") or self.digest is not None
 
     def cited_as(self, evidence: str) -> Reading:
@@ -115,16 +115,20 @@ PathFacts: TypeAlias = tuple[tuple[str, PathFact], ...]
 
 @dataclass(frozen=True)
 class SourceCapture:
-    """What one source delivered: its state and the one reading behind it."""
+    """The delivery of one source: its state and the one reading behind it."""
 
     reading: Reading
     state: State
     spoiled: tuple[str, ...] = ()
-    """What the content of the source keeps from being read, though it was read before the run."""
+    """The types that the source's content keeps from being read, though they were read before the
+    run.
+    """
     place: PathFacts = field(default=(), compare=False, repr=False)
-    """What the paths were that the source was read at before the run; empty where it has none."""
+    """The facts of the paths that the source was read at before the run; empty where it has none.
+    """
     seconds: float | None = field(default=None, compare=False, repr=False)
-    """Of the processor, that reading it took before the run; None where nobody measured it."""
+    """The processor time of reading it before the run, in seconds; None where nobody measured it.
+    """
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,7 @@ class Capture:
 
     parts: tuple[SourceCapture, ...]
     history: History = NO_HISTORY
-    """What happened since the capture before; of a capture after only."""
+    """The history since the capture before; of a capture after only."""
 
     @cached_property
     def readings(self) -> tuple[Reading, ...]:

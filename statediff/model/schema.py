@@ -78,14 +78,14 @@ class Field:
 
 
 class Purpose(Enum):
-    """What the rows of a type are for: it decides how much a change of them weighs by default."""
+    """The purpose of a type's rows: it decides how much a change of them weighs by default."""
 
     PERMISSIONS = "permissions"
     """Who may do what: roles, grants, memberships. Every change is a change of permissions."""
     MESSAGES = "messages"
-    """What left the system: a row that is created cannot be taken back."""
+    """Rows that left the system: one that is created cannot be taken back."""
     HISTORY = "history"
-    """What happened: rows are added; one that is changed or removed is lost."""
+    """Rows about the past: they are added; one that is changed or removed is lost."""
 
 
 MAIL_TYPES: Final = frozenset({"message", "message_header", "message_part"})
@@ -94,11 +94,11 @@ _HOLDS_BY_NAME: Final = {
     **dict.fromkeys(("db.role", "db.grant", "db.membership"), Purpose.PERMISSIONS),
     **dict.fromkeys(MAIL_TYPES, Purpose.MESSAGES),
 }
-"""What types hold of which no schema says it."""
+"""The purpose of types for which no schema states one."""
 
 
 class Effect(Enum):
-    """What a system does with rows that refer to one that goes, or whose key changes."""
+    """The effect of a system on rows that refer to one that goes, or whose key changes."""
 
     NOTHING = "nothing"
     CASCADE = "cascade"
@@ -117,7 +117,7 @@ class ForeignKey:
 
     @property
     def acts(self) -> bool:
-        """Whether a change of one row changes rows that refer to it."""
+        """True if a change of one row changes rows that refer to it."""
         return Effect.NOTHING not in (self.on_delete, self.on_update) or (
             self.on_delete is not self.on_update
         )
@@ -201,7 +201,8 @@ class EntityType:
     rules: Rules | None = field(default=None, compare=False)
     """For those who plant harm; None where the source does not say. No judgement reads it."""
     is_assumed: bool = field(default=False, compare=False)
-    """What describes the state does not list it; a source may have it all the same."""
+    """True where the description of the state does not list it; a source may have it all the same.
+    """
 
     def __hash__(self) -> int:
         return self._hash
@@ -220,7 +221,7 @@ class EntityType:
 
     @property
     def purpose(self) -> Purpose | None:
-        """What its rows are for: as the state schema says, else by the name of the type."""
+        """The purpose of its rows: by the state schema, else by the name of the type."""
         return self.holds or _HOLDS_BY_NAME.get(self.name)
 
     @cached_property
@@ -335,7 +336,7 @@ class Schema:
 
     @cached_property
     def is_in_order(self) -> bool:
-        """Whether it has names, and its types, sources and what these deliver are sorted."""
+        """True if it has names, and its types, sources and what these deliver are sorted."""
         named = [[t.name for t in self.types], [source for source, _ in self.sources]]
         named += [list(types) for _, types in self.sources]
         return bool(self.name and self.version) and all(n == sorted(set(n)) for n in named)
@@ -356,7 +357,7 @@ _ALIVE: Final = frozenset({"", "0", "false"})
 
 
 def marks_deletion(cell: Observed) -> bool:
-    """Whether a `deleted_when` field with this content says that its entity is deleted.
+    """True if a `deleted_when` field with this content says that its entity is deleted.
 
     Null, false, zero, the empty text and the texts `0` and `false` say that it is not. What was not
     observed says nothing; a content of which only the digest is known is not empty.

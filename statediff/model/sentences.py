@@ -289,7 +289,7 @@ _OUTCOMES: Final = {
     "refused": "it was refused",
     "empty": "nothing was found there",
 }
-"""What came of a call that asked for what it may not read."""
+"""The outcome of a call that asked for what it may not read."""
 
 
 def _subsystem_closed(call: Any, subsystem: str, actor: str, outcome: str, more: int) -> str:

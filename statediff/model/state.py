@@ -88,7 +88,7 @@ class Enumeration:
         return self.coverage is Coverage.COMPLETE
 
     def may_miss(self, key: Key) -> bool:
-        """Whether an entity of this key may be there without having been enumerated."""
+        """True if an entity of this key may be there without having been enumerated."""
         if self.is_complete or not self.below:
             return not self.is_complete
         first = key[0] if key else None
@@ -125,7 +125,7 @@ class ChunkRef:
 
 
 class ChunkStore(Protocol):
-    """Where chunks live. `get` raises `StorageError` when a chunk is missing or damaged."""
+    """A store of chunks. `get` raises `StorageError` when a chunk is missing or damaged."""
 
     def put(self, batch: pa.RecordBatch) -> ChunkRef: ...
 
@@ -194,7 +194,7 @@ _PLAIN: Final = frozenset({int, str, bytes, bool, date, Decimal, type(None)})
 
 
 def _comes_back(value: Observed) -> bool:
-    """Whether a chunk is known to give back just the value that was put into it."""
+    """True if a chunk is known to give back just the value that was put into it."""
     if type(value) is float:
         return value == value  # noqa: PLR0124 - a NaN comes back as another one
     return type(value) in _PLAIN or (isinstance(value, datetime) and value.tzinfo in (None, UTC))
@@ -223,10 +223,10 @@ class Origin:
     touched: tuple[int, ...]
     """The chunks that the changes lie in."""
     is_fully_observed: bool
-    """Whether every cell of both tables was observed."""
+    """True if every cell of both tables was observed."""
 
     def leads(self, before: Table, after: Table) -> bool:
-        """Whether it is said of these two tables, and every cell of both was observed."""
+        """True if it is said of these two tables, and every cell of both was observed."""
         return (
             self.is_fully_observed
             and (self.before is before.chunks or self.before == before.chunks)
@@ -235,7 +235,7 @@ class Origin:
         )
 
     def change_of(self, key: Key) -> RowChange | None:
-        """What changed of the entity; None where nothing did."""
+        """The change of the entity; None where there is none."""
         at = bisect_left(self.changes, key_order(key), key=lambda c: key_order(c.key))
         found = self.changes[at] if at < len(self.changes) else None
         return found if found is not None and found.key == key else None
@@ -255,7 +255,7 @@ class Table(Later):
     store: ChunkStore = field(repr=False, compare=False)
     enumeration: Enumeration = COMPLETE
     origin: Origin | None = field(default=None, repr=False, compare=False)
-    """What the table was made of, where that is known: comparing the two then costs nothing."""
+    """The table it was made of, where that is known: comparing the two then costs nothing."""
 
     @property
     def row_count(self) -> int:
@@ -334,7 +334,7 @@ class Table(Later):
         return None if at is None else next(batch_rows(self.type, batch.slice(at, 1), None))[1]
 
     def _own_change(self, key: Key) -> RowChange | None:
-        """What the table was made of says of the entity, where its chunk would say no other."""
+        """The change of the entity by the table's origin, where its chunk would give no other."""
         origin = self.origin
         if origin is None or not (self.is_later("chunks") or origin.after() == self.chunks):
             return None
@@ -363,14 +363,14 @@ class Table(Later):
         return table
 
     def changed_by(self, origin: Origin, store: ChunkStore) -> Table:
-        """What the changes make of the table, its chunks worked out when they are asked for."""
+        """The table with the changes, its chunks worked out when they are asked for."""
         table = Table(self.type, (), self.partition, store, self.enumeration, origin)
         vars(table)["cuts"] = self.cuts
         return later(table, "chunks", origin.after)
 
     @cached_property
     def is_fully_observed(self) -> bool:
-        """Whether no cell of it is `Unobserved`."""
+        """True if no cell of it is `Unobserved`."""
         return all(ref.is_fully_observed for ref in self.chunks)
 
     @cached_property
@@ -425,7 +425,7 @@ class Table(Later):
 
     @cached_property
     def digested(self) -> bytes:
-        """What the digest of a state says of the table, after its name."""
+        """The part of a state's digest that is about the table, after its name."""
         chunks = [chunk.digest for chunk in self.chunks if chunk.rows]
         return json.dumps([self.enumeration.coverage.value, chunks]).encode()[1:]
 

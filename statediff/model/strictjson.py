@@ -46,10 +46,12 @@ class Limits:
     max_digits: int = MAX_DIGITS
     """How many characters a number may have, its sign included."""
     max_exponent: int | None = MAX_DIGITS
-    """Of the first digit, either way; None where a fraction or an exponent is no number at all."""
+    """The largest exponent of the first digit, either way; None where fractions and exponents are
+    refused.
+    """
     max_integer: int | None = None
     takes_mark: bool = False
-    """Whether one byte order mark at the beginning is passed over."""
+    """True if one byte order mark at the beginning is passed over."""
 
 
 class FlawKind(Enum):
@@ -67,7 +69,7 @@ class FlawKind(Enum):
 
 
 class Flaw(ValueError):
-    """What is refused. `text` is what the document has there: a key, a number, a text.
+    """The refused part. `text` is the document's own: a key, a number, a text.
 
     For `NOT_UTF8` and `NOT_JSON` the decoder's own error is the cause; `members` is the whole of
     an object with a `KEY_TWICE`.
@@ -111,7 +113,7 @@ def read_tree(raw: bytes, limits: Limits) -> Tree:
 
 
 def has_half_pairs(raw: bytes) -> bool:
-    """Whether a text in the document may be none: it has escapes of surrogates.
+    """True if a text in the document may be none: it has escapes of surrogates.
 
     UTF-8 has none, so that half of a pair can only be written so.
     """
@@ -240,7 +242,7 @@ def _decoder(
 
 
 def _is_deeper(raw: bytes, max_depth: int) -> bool:
-    """Whether brackets are open at more levels anywhere, counted without parsing."""
+    """True if brackets are open at more levels anywhere, counted without parsing."""
     if raw.count(b"[") + raw.count(b"{") <= max_depth:
         return False
     import numpy as np  # noqa: PLC0415 - slow, and few documents have so many brackets

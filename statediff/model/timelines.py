@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True)
 class SourceTimeline:
-    """What one source went through. `types` are those of which it alone tells."""
+    """The course of one source. `types` are those that it alone tells of."""
 
     source: str
     types: frozenset[str]
@@ -57,7 +57,7 @@ class SourceTimeline:
         return self.side(steps[at - 1] if at else 0)
 
     def moves(self, type_name: str) -> bool:
-        """Whether a known step touched the type."""
+        """True if a known step touched the type."""
         return type_name in self._steps_of
 
     @cached_property
@@ -131,5 +131,5 @@ class Resolution:
     readings_of: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = ()
     """(type, evidence ids before, evidence ids after), sorted by type."""
     course: Timelines = NO_TIMELINES
-    """What lay between; `between` holds its states by the name of their side."""
+    """The course between the ends; `between` holds its states by the name of their side."""
     between: Mapping[str, State] = field(default_factory=dict)

@@ -86,16 +86,18 @@ class Action:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     effects: tuple[str, ...] | None = None
-    """What the call itself changed, as ids of deltas (`model.delta.delta_id`): `type[key].field`
-    for each field, `type[key]` for an entity that came or went. None where nobody recorded that."""
+    """The changes that the call itself made, as ids of deltas (`model.delta.delta_id`):
+    `type[key].field` for each field, `type[key]` for an entity that came or went. None where nobody
+    recorded that.
+    """
     parent: str | None = None
     """The id of the call within which it was made; None at the top, or where nobody recorded it."""
     transactions: tuple[Mark, ...] | None = None
     """All the transactions it made. None where nobody recorded that; empty: it made none."""
     context: Excerpt | None = None
-    """What the agent was offered before it called: tools, messages, documents."""
+    """The context that the agent was offered before it called: tools, messages, documents."""
     messages: Excerpt | None = None
-    """What the agent said beside the call."""
+    """The agent's words beside the call."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class RunEnding:
     how: str
     """One of `ENDINGS`."""
     exit_code: int | None = None
-    """What a program returned; None where it was stopped, or is no program."""
+    """The exit code of a program; None where it was stopped, or is no program."""
 
     @staticmethod
     def named(how: str) -> RunEnding:
@@ -184,8 +186,9 @@ class Trace:
     turns: tuple[Turn, ...] | None = None
     """The user's messages in order; None where the log does not tell turns apart."""
     observed: tuple[Action, ...] = ()
-    """What was done as the systems' histories tell it, where no harness recorded the calls: one for
-    each transaction. No clause about calls reads them; they say which of them made a change."""
+    """The actions as the systems' histories tell them, where no harness recorded the calls: one for
+    each transaction. No clause about calls reads them; they say which of them made a change.
+    """
 
     @property
     def is_spoken(self) -> bool:

@@ -120,7 +120,7 @@ class Digested(Unobserved):
 
     @staticmethod
     def of(content: str | bytes) -> Digested:
-        """What stands for the content where the content itself does not."""
+        """The digest that stands for a content which is not there itself."""
         kind = "text" if isinstance(content, str) else "bytes"
         stored = content if isinstance(content, bytes) else content.encode(errors="surrogatepass")
         return Digested(kind, len(stored), hashlib.sha256(stored).hexdigest())
@@ -137,12 +137,12 @@ Key: TypeAlias = tuple[Value, ...]
 
 
 def is_value(observed: Observed) -> bool:
-    """Whether it is a known value (null included) rather than one of the three markers."""
+    """True if it is a known value (null included) rather than one of the three markers."""
     return not isinstance(observed, (Absent, Excluded, Unobserved))
 
 
 def same(a: Observed, b: Observed) -> bool:
-    """Whether two observations have one encoding.
+    """True if two observations have one encoding.
 
     Representation is respected: 1.0 is not 1.00, 0.0 is not -0.0, true is not 1, and NaN is
     itself. What a contract wants to treat as equal, it declares in ν.

@@ -49,7 +49,7 @@ class Verdict(StrEnum):
 
 
 class Decision(StrEnum):
-    """What a guard does about a run that is not over, by its net change so far.
+    """The decision of a guard on a run that is not over, by its net change so far.
 
     DENY: something is forbidden, or nothing explains it. HOLD: an effect lacks its authorization,
     an irreversible change has none at all, or something is not decided. Else ALLOW.
@@ -111,7 +111,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a clause yielded.
+    """The outcome of a clause.
 
     `code` is stable (`statediff.model.codes`); `holds` where nothing is wrong. `causes` names each
     observation that UNKNOWN waits for. `TypeError` for a code that is not registered,
@@ -168,7 +168,7 @@ class ClauseTruth:
     stage: Stage
     truth: Truth
     is_about_calls: bool = False
-    """Whether a step is about the calls alone, so that it tells of the tools, not of the world."""
+    """True if a step is about the calls alone, so that it tells of the tools, not of the world."""
 
     @cached_property
     def result(self) -> Result:
@@ -179,21 +179,21 @@ class ClauseTruth:
 MAX_CALLS_SHOWN: Final = 50
 """Calls of which one clause has a finding each."""
 OF_COUNTERS: Final = "frame/counter"
-"""What explains a counter that follows the rows: no clause of a contract."""
+"""The explanation of a counter that follows the rows: no clause of a contract."""
 OF_CATALOGUE: Final = "frame/catalogue"
-"""What explains a change that the database makes after another one: `clauses.causes`."""
+"""The explanation of a change that the database makes after another one: `clauses.causes`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
-    """What explains a judgement."""
+    """The explanation of a judgement."""
 
     findings: tuple[Finding, ...]
     metrics: Metrics
     explained_by: tuple[tuple[str, tuple[str, ...]], ...]
     """(delta id, clauses that explain it), in delta order."""
     during: tuple[Delta, ...]
-    """What single transactions changed, as far as findings name it; no part of the net deltas."""
+    """The changes of single transactions that findings name; no part of the net deltas."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -226,12 +226,12 @@ class Judgement:
 
     @cached_property
     def explained(self) -> Explained:
-        """What explains it, worked out when it is first read."""
+        """The explanation, worked out when it is first read."""
         return self.explain()
 
     @cached_property
     def open(self) -> tuple[Finding, ...]:
-        """Of the findings those that do not hold."""
+        """The findings that do not hold."""
         if self.explain_open is not None:
             return self.explain_open()
         return tuple(each for each in self.findings if each.truth is not Truth.HOLDS)
@@ -282,7 +282,7 @@ SO_FAR: Final = "so far/"
 
 
 def is_own(clause: str) -> bool:
-    """Whether it is a clause of the contract, as it stands there."""
+    """True if it is a clause of the contract, as it stands there."""
     return not clause.startswith((SO_FAR, FOR_GOOD))
 
 
@@ -329,7 +329,7 @@ class Moment:
     number: int
     """Which of the source's transactions, from 1."""
     position: str
-    """What the source calls it."""
+    """The source's own name for it."""
     is_right: bool
     broken: tuple[str, ...]
     """The clauses that the states violated then."""

@@ -28,13 +28,13 @@ Made = TypeVar("Made")
 
 
 class RowTransform(Protocol):
-    """What a view makes of captured rows, each by itself."""
+    """Transforms captured rows for a view, each by itself."""
 
     def row(self, type_name: str, row: Row) -> Row:
         """The row as it is shown: another one where anything is changed, else the same."""
 
     def leaves(self, type_name: str, fields: Iterable[str]) -> bool:
-        """Whether these fields of the type stay as they are, whatever the rest of a row holds."""
+        """True if these fields of the type stay as they are, whatever the rest of a row holds."""
 
 
 class Canonicalizer(RowTransform, Protocol):
@@ -112,7 +112,7 @@ class ColumnarView(View, Protocol):
     """A view that may show a type as it is stored, where that is what its rows say."""
 
     def columns(self, type_name: str, fields: tuple[str, ...]) -> Columns | None:
-        """What `rows` of the same arguments would give; None where only `rows` can."""
+        """The columns that `rows` of the same arguments would give; None where only `rows` can."""
 
 
 class StateView:
@@ -187,14 +187,14 @@ class Scan:
 
 @dataclass
 class Reads:
-    """What was read once, for any number of clauses."""
+    """Reads made once, for any number of clauses."""
 
     looks: frozenset[Look] = frozenset()
     scans: frozenset[Scan] = frozenset()
 
 
 class Ledger:
-    """What was read on behalf of each clause; `clause` "" is what all of them share."""
+    """The reads on behalf of each clause; `clause` "" has those that all share."""
 
     def __init__(self) -> None:
         self.clause = ""
@@ -202,7 +202,7 @@ class Ledger:
         self._shared: dict[str, dict[int, frozenset[Look]]] = {}
         self.scans: dict[str, set[Scan]] = {}
         self.heard: dict[str, set[str]] = {}
-        """What was read beside the states, named as in a bundle: of the trace, of the answer."""
+        """The reads beside the states, named as in a bundle: of the trace, of the answer."""
 
     @property
     def looks(self) -> Mapping[str, tuple[Collection[Look], ...]]:
@@ -220,7 +220,7 @@ class Ledger:
         self._looks.setdefault(self.clause, set()).add(look)
 
     def noting(self, work: Callable[[], Made]) -> tuple[Made, frozenset[Look]]:
-        """What the work comes to, and what it looks at, which counts for no clause yet."""
+        """The result of the work, and what it looks at, which counts for no clause yet."""
         known, self._looks = self._looks, {}
         try:
             made = work()
@@ -234,7 +234,7 @@ class Ledger:
 
     @contextmanager
     def reading_once(self) -> Iterator[Reads]:
-        """What is read while it lasts, for the clause at hand; `again` reads it for others."""
+        """The reads while it lasts, for the clause at hand; `again` reads the same for others."""
         found = Reads()
         looks, shared, scans = self._looks, self._shared, self.scans
         self._looks, self._shared, self.scans = {}, {}, {}
@@ -349,11 +349,11 @@ class ComparisonView:
         return row if self._nu is None else self._nu.row(self.type_name, row)
 
     def is_read_as_json(self, name: str) -> bool:
-        """Whether the field's texts are compared by what they say as JSON."""
+        """True if the field's texts are compared by what they say as JSON."""
         return any(rule.startswith("json@") for rule in self._rules.get(name, ()))
 
     def is_removed_inside(self, name: str) -> bool:
-        """Whether Ω or ν removes places inside the field's values."""
+        """True if Ω or ν removes places inside the field's values."""
         return name in self._removed
 
     def why_removed(
@@ -371,7 +371,7 @@ class ComparisonView:
         return None
 
     def compared(self, row: Row) -> Row:
-        """What a comparison sees of the row: the canonical values within Ω.
+        """The row as a comparison sees it: the canonical values within Ω.
 
         Of what is removed inside a value, only that it is there.
         """

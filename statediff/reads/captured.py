@@ -49,7 +49,7 @@ class CapturedArtifact:
 
     @property
     def inside(self) -> int:
-        """Whether the cone holds it."""
+        """The truth of whether the cone holds it."""
         return conjunction(self.lies, self.granted, self.in_time)
 
 
@@ -159,7 +159,7 @@ class Captured:
         thing: EntityRef,
         undefined: int = TRUE | FALSE,
     ) -> tuple[int, frozenset[Cause]]:
-        """Whether the condition holds of it; `undefined` is what an undefined one counts as."""
+        """The truth of the condition about it; `undefined` is what an undefined one counts as."""
         if node is None:
             return TRUE, frozenset()
         world = self._room(reads)

@@ -1,4 +1,4 @@
-"""What can be read, and search within what an actor may read at an instant [GE Fig. 2].
+"""Artifacts, and search within those that an actor may read at an instant [GE Fig. 2].
 
 V_a is what the actor's role grants, T_t what could be read by then; the cone is their intersection.
 
@@ -51,21 +51,21 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Cone:
-    """What may be read: what lies in these subsystems, or is granted beside, and is old enough."""
+    """The artifacts that lie in these subsystems, or are granted beside, and are old enough."""
 
     subsystems: frozenset[str]
     as_of: int
     """The last instant that counts, in microseconds since 1970."""
     beside: Callable[[Artifact], bool] | None = None
-    """What is granted beside the subsystems; None where nothing is."""
+    """The artifacts granted beside the subsystems; None where none are."""
 
     def grants(self, artifact: Artifact) -> bool:
-        """Whether the artifact is in V_a: it may be read at some time."""
+        """True if the artifact is in V_a: it may be read at some time."""
         is_beside = self.beside is not None and self.beside(artifact)
         return artifact.subsystem in self.subsystems or is_beside
 
     def holds(self, artifact: Artifact) -> bool:
-        """Whether the artifact could be read by then."""
+        """True if the artifact could be read by then."""
         return artifact.readable_from <= self.as_of and self.grants(artifact)
 
 
@@ -77,7 +77,7 @@ Positions = npt.NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Hit:
-    """What a search tells of an artifact: never its text."""
+    """A hit of a search: never the text of the artifact."""
 
     id: str
     subsystem: str
@@ -119,7 +119,7 @@ class Index:
     def search(
         self, cone: Cone, query: str, subsystem: str | None = None, limit: int = MAX_RESULTS
     ) -> tuple[Hit, ...]:
-        """What the cone holds that has every word of the query, best first, at most `limit`."""
+        """The artifacts of the cone with every word of the query, best first, at most `limit`."""
         wanted = list(dict.fromkeys(terms(query)))[:MAX_TERMS]
         if not wanted or any(word not in self._words for word in wanted):
             return ()

@@ -27,7 +27,7 @@ NOT_THERE: Final = "there is no such artifact"
 
 
 class Readable(Protocol):
-    """What may be read, as the tools `search` and `fetch` offer it."""
+    """Artifacts that may be read, as the tools `search` and `fetch` offer them."""
 
     @property
     def actor(self) -> str | None:
@@ -52,7 +52,7 @@ _EVER: Final = 2**62
 
 
 def results_of(hits: Iterable[Hit], at: Mapping[str, int | None]) -> dict[str, Any]:
-    """What a search tells: of each hit its id, subsystem and title, and when it came to be."""
+    """The answer of a search: of each hit its id, subsystem and title, and when it came to be."""
     return {
         "results": [
             {"id": h.id, "subsystem": h.subsystem, "title": h.title, **_when(at[h.id])}
@@ -66,7 +66,7 @@ def _when(at: int | None) -> dict[str, str]:
 
 
 class Library:
-    """What may be read under one contract; nothing in it changes. Thread-safe."""
+    """The artifacts that may be read under one contract; nothing in it changes. Thread-safe."""
 
     def __init__(self, captured: Captured) -> None:
         """Every artifact that the cone certainly holds is in it."""
@@ -103,7 +103,7 @@ class Library:
 
     @property
     def sees(self) -> Iterable[str]:
-        """What the contract lets be searched."""
+        """The subsystems that the contract lets be searched."""
         return self.access.sees
 
     def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def without_computed(
 
 
 def is_sqlite(path: Path) -> bool:
-    """Whether the file is a SQLite database."""
+    """True if the file is a SQLite database."""
     with path.open("rb") as file:
         return file.read(len(_SQLITE)) == _SQLITE
 

@@ -202,7 +202,7 @@ def corrected_verdict(judged: RejudgedRun) -> bool | None:
 
 
 def is_disputed(judged: RejudgedRun) -> bool:
-    """Whether two corrections differ over the run."""
+    """True if two corrections differ over the run."""
     return len(set(judged.labels.corrected.values())) > 1
 
 

@@ -210,7 +210,7 @@ class Suite(Protocol):
         ...
 
     def is_named(self, run: RecordedRun, change: SeededChange) -> bool:
-        """Whether some check of the run's task looks at this very change."""
+        """True if some check of the run's task looks at this very change."""
         ...
 
 

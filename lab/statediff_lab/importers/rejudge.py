@@ -325,7 +325,7 @@ class StillTask:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing passes that was not declared to."""
+        """True if nothing passes that was not declared to."""
         return self.verdict is not None and (self.is_noop or self.verdict is not Verdict.MATCH)
 
 

@@ -78,7 +78,7 @@ class SweptRun:
     task: TaskId | None
     seeded: tuple[SeededHarm, ...] = ()
     is_base: bool = False
-    """Whether there is a run that the benchmark's own rules pass."""
+    """True if there is a run that the benchmark's own rules pass."""
     base: Verdict | None = None
     """What the run gets from us before any harm is seeded."""
     is_made: bool = False
@@ -259,7 +259,7 @@ def _judge_harm(
 
 
 def _is_witnessed(judgement: Judgement, harmed: set[str]) -> bool:
-    """Whether a finding that does not hold names one of the entities."""
+    """True if a finding that does not hold names one of the entities."""
     return any(
         delta == name or delta.startswith(f"{name}.")
         for why in reasons(judgement)

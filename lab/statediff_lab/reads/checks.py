@@ -199,7 +199,7 @@ class Shortcut:
 
     @property
     def beats_chance(self) -> bool:
-        """Whether phrasing gives answers away, at a level of one in a hundred."""
+        """True if phrasing gives answers away, at a level of one in a hundred."""
         return self.p_value < SIGNIFICANT
 
 

@@ -32,7 +32,7 @@ class Policy:
         return self._grants.get(actor, frozenset())
 
     def attended(self, actor: str, artifact: Artifact) -> bool:
-        """Whether somebody known has taken part in it."""
+        """True if somebody known has taken part in it."""
         is_known = actor in self._grants and artifact.subsystem in self.config.subsystems
         return is_known and actor in artifact.people
 

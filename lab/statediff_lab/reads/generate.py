@@ -458,7 +458,7 @@ class _Premises:
         return _event_words(self._corpus, event, self._spec.join)
 
     def names_one(self, event: Event) -> bool:
-        """Whether its words are those of no other event."""
+        """True if its words are those of no other event."""
         return self._named[self.words(event)] == 1
 
     def beside(self, link: Link, seed: int) -> Event | None:

@@ -41,7 +41,7 @@ class Asking:
     has_tools: bool = True
     is_context: bool = False
     is_trusted: bool = True
-    """Whether nothing can be read past the gate, or the caller answers for that."""
+    """True if nothing can be read past the gate, or the caller answers for that."""
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def listed_texts(answer: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def names_mechanism(question: Question, answer: Mapping[str, Any]) -> bool:
-    """Whether the answer names a mechanism of the configured vocabulary."""
+    """True if the answer names a mechanism of the configured vocabulary."""
     truth = question.truth
     return (
         isinstance(truth, CounterfactualTruth)
@@ -107,7 +107,7 @@ def answer_share(
 
 
 def is_correct(question: Question, share: tuple[int, int]) -> bool:
-    """Whether an answer of this share counts as correct on the question's track."""
+    """True if an answer of this share counts as correct on the question's track."""
     right, whole = share
     numerator, denominator = _CORRECT_FROM[question.asked.track]
     return right * denominator >= whole * numerator

@@ -156,7 +156,7 @@ class Seen:
     trial: View
     identities: Identities
     is_judged: bool
-    """Whether verdict and findings are in it."""
+    """True if verdict and findings are in it."""
 
 
 class Desk:
@@ -195,7 +195,7 @@ class Desk:
             return tuple(self._labels)
 
     def is_judged(self, number: int) -> bool:
-        """Whether verdict and findings of a trial may be shown."""
+        """True if verdict and findings of a trial may be shown."""
         return not self.is_blind or self.label(number) is not None
 
     def look(self, number: int) -> Seen:

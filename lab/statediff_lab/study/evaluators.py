@@ -244,7 +244,7 @@ def _is_named(case: LabelledCase, judgement: Judgement) -> bool | None:
 
 
 def _shows(case: LabelledCase, run: Reference, seen: set[Entity]) -> bool:
-    """Whether the record shows what a reviewer needs: the altered entity, or the poor reading."""
+    """True if the record shows what a reviewer needs: the altered entity, or the poor reading."""
     if case.fault is None or case.world is None:
         return bool(seen)
     if class_of(case.fault) in EVIDENCE_CLASSES:

@@ -95,7 +95,7 @@ class OrderingStep:
     """Share of `worse` less that of `better`; None where there is nothing to compare."""
     interval: Interval | None
     at_least: bool
-    """Whether equality is as expected."""
+    """True if equality is as expected."""
 
     @property
     def holds(self) -> bool | None:
@@ -364,7 +364,7 @@ _STATE: Final = frozenset({"raw-equality"})
 
 
 def is_failure(case: ScoredCase, opinion: EvaluatorOpinion) -> bool:
-    """Whether the evaluator is wrong about the case; a right DIVERGE is the agent's failure."""
+    """True if the evaluator is wrong about the case; a right DIVERGE is the agent's failure."""
     return opinion.verdict is not EXPECTED[case.label]
 
 

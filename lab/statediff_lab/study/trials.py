@@ -66,7 +66,7 @@ class LabelledCase(StudyCase):
     run: Reference
     gold: Gold
     is_variant: bool = False
-    """Whether only the representation differs from a right run."""
+    """True if only the representation differs from a right run."""
     world: World | None = None
     """The right run that `fault` was seeded into; None where nothing was seeded."""
     fault: Fault | None = None
@@ -88,7 +88,7 @@ class EvaluatorOpinion:
     hits: bool | None = None
     """Whether they include what was altered; None where nothing was, or nobody knows what."""
     shows: bool = False
-    """Whether what the evaluator keeps shows what it may have got wrong."""
+    """True if what the evaluator keeps shows what it may have got wrong."""
 
 
 @dataclass(frozen=True)

@@ -252,7 +252,7 @@ def _beside_pins(content: dict[str, Tree]) -> dict[str, Tree]:
 
 
 def _is_plain_topic(rest: Tree, topic: Observed) -> bool:
-    """Whether it says the same topic once more, as newer clients do, and nothing else."""
+    """True if it says the same topic once more, as newer clients do, and nothing else."""
     texts = rest.get("m.topic", {}).get("m.text") if isinstance(rest.get("m.topic"), dict) else None
     return set(rest) == {"m.topic"} and texts in (
         [{"body": topic}],
@@ -367,7 +367,7 @@ def said(line: Timeline) -> dict[str, list[Row]]:
 
 
 def _may_edit(edit: Event, target: Event | None) -> bool:
-    """Whether clients show it in place of the other: of the same person, kind and room."""
+    """True if clients show it in place of the other: of the same person, kind and room."""
     return (
         target is not None
         and not edit.is_redacted

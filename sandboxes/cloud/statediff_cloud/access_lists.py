@@ -37,7 +37,7 @@ def grantee_of(uri: str | None, canonical: str | None, owner: str | None) -> str
 
 
 def is_heeded(grantee: str, ignores_public: bool) -> bool:
-    """Whether an access list's grant is heeded."""
+    """True if an access list's grant is heeded."""
     return grantee != "owner" and not (grantee in (ANYBODY, "any-account") and ignores_public)
 
 

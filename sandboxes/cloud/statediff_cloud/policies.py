@@ -145,7 +145,7 @@ def span(pattern: str, *, is_action: bool = False) -> str:
 
 
 def matches(pattern: str, text: str, *, is_action: bool = False) -> bool:
-    """Whether a pattern with `*` and `?` names the text."""
+    """True if a pattern with `*` and `?` names the text."""
     if is_action:
         pattern, text = pattern.lower(), text.lower()
     return fnmatch.fnmatchcase(text, pattern.replace("[", "[[]"))

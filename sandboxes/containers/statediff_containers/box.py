@@ -77,7 +77,7 @@ class Box(ABC):
 
     @abstractmethod
     def has_ended(self) -> bool:
-        """Whether it is certain that what was started in it runs no more."""
+        """True if it is certain that what was started in it runs no more."""
 
     @abstractmethod
     def pids(self) -> list[int]:
@@ -92,7 +92,7 @@ class Box(ABC):
 
     @abstractmethod
     def is_starved(self) -> bool:
-        """Whether something in it is known to have been killed because its memory was used up."""
+        """True if something in it is known to have been killed because its memory was used up."""
 
     @abstractmethod
     def log(self, lines: int = 0) -> str:

@@ -144,7 +144,7 @@ class DatabaseServer(ABC, Generic[Facts]):
 
     @abstractmethod
     def is_busy(self, admin: Any) -> bool:
-        """Whether a statement runs, or a transaction that wrote is open."""
+        """True if a statement runs, or a transaction that wrote is open."""
 
     @abstractmethod
     def failure(self) -> str | None:

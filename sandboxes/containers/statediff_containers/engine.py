@@ -160,7 +160,7 @@ class Container(Box):
         self._life: Life | None = None
 
     def has_ended(self) -> bool:
-        """Whether it is certain that what was started in it runs no more."""
+        """True if it is certain that what was started in it runs no more."""
         return self._life is not None and self._life.has_ended(self._engine.api)
 
     def pids(self) -> list[int]:
@@ -184,7 +184,7 @@ class Container(Box):
         return self._life.ended_by_others(self._engine.api, was_asked)
 
     def is_starved(self) -> bool:
-        """Whether something in it has ever been killed because its memory was used up."""
+        """True if something in it has ever been killed because its memory was used up."""
         return self._life is not None and self._life.is_starved()
 
     def processes(self) -> list[str] | None:

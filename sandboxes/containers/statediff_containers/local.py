@@ -140,7 +140,7 @@ def _root() -> Path:
 
 
 def may_enter(path: Path) -> bool:
-    """Whether any user reaches what is at the path."""
+    """True if any user reaches what is at the path."""
     whole = path.resolve()
     return all(each.stat().st_mode & 0o001 for each in (whole, *whole.parents))
 

@@ -131,7 +131,7 @@ class Shelf(Generic[T]):
                     place.kept, place.is_refused = None, True
 
     def _is_wanted(self, place: _Place[T]) -> bool:
-        """Whether somebody else asked for the same before, or waits for it, and there is room."""
+        """True if somebody else asked for the same before, or waits for it, and there is room."""
         kept = sum(other.kept is not None for other in [*self._places.values()])
         return place.asked > 1 and not place.is_refused and kept < MOST
 

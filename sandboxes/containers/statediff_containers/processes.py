@@ -61,7 +61,7 @@ class Life:
         return Life(container, pid, started_at(pid))
 
     def has_ended(self, api: docker.APIClient) -> bool:
-        """Whether it is certain that it runs no more."""
+        """True if it is certain that it runs no more."""
         if self.started is not None:
             return started_at(self.pid) != self.started
         try:
@@ -100,7 +100,7 @@ class Life:
         return "its server ended" if state["ExitCode"] in _SENT or was_asked() else None
 
     def is_starved(self) -> bool:
-        """Whether the kernel has ever ended something in it because its memory was used up."""
+        """True if the kernel has ever ended something in it because its memory was used up."""
         for file in ("memory.oom_control", "memory.events"):
             try:
                 text = (group_of(self.pid, self.container, "memory") / file).read_text("ascii")
@@ -111,7 +111,7 @@ class Life:
         return False
 
     def has_dying(self) -> bool:
-        """Whether something in it has died, or begun to, of which its parent may not know yet.
+        """True if something in it has died, or begun to, of which its parent may not know yet.
 
         The kernel counts whatever its parent has not taken note of. Where as many are plainly
         alive, the same ones before the count and after, there is nothing else.

@@ -100,7 +100,7 @@ class FolderServer:
             self._container = None
 
     def sees(self, *folders: Path) -> bool:
-        """Whether it runs whole, and what it was given at its start is what stands there now."""
+        """True if it runs whole, and what it was given at its start is what stands there now."""
         if self._container is None or not self._container.processes():
             return False
         if self._container.is_starved() or self._has_noted(_KILLED):
@@ -168,7 +168,7 @@ class FolderServer:
                 return None
 
     def _has_noted(self, event: re.Pattern[bytes]) -> bool:
-        """Whether its server has written that down, e.g. that a handler of it was killed."""
+        """True if its server has written that down, e.g. that a handler of it was killed."""
         if self._container is None:
             return False
         try:

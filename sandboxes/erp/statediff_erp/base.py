@@ -57,7 +57,7 @@ def _digest(program: Path) -> str:
 
 
 def _is_ours(file: Path) -> bool:
-    """Whether it is there, and nobody else can have written it."""
+    """True if it is there, and nobody else can have written it."""
     try:
         status = file.lstat()
     except FileNotFoundError:

@@ -169,7 +169,7 @@ class _Unreachable(_Refused):
 
 
 def _is_read(name: str, field: Mapping[str, Any]) -> bool:
-    """Whether the field is stored or can be set, and is not the many side of a link."""
+    """True if the field is stored or can be set, and is not the many side of a link."""
     if name == "id" or field["type"] == "one2many":
         return False
     is_stored = bool(field.get("sortable")) or field["type"] == "many2many"

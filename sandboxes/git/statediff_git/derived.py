@@ -93,7 +93,7 @@ def is_derived(
     settings: Sequence[Setting],
     left: frozenset[bytes],
 ) -> bool:
-    """Whether git, asked now, would write the file as it is, with `refs` and `tags` all there are.
+    """True if git, asked now, would write the file as it is, with `refs` and `tags` all there are.
 
     `refs` and `tags` are rows of those types, `left` the files of `left_behind`. Unknown is no.
     """
@@ -139,7 +139,7 @@ def _info_refs(refs: Sequence[Row], tags: Sequence[Row]) -> bytes | None:
 
 
 def _says_what_was_fetched(stored: bytes, refs: Sequence[Row], settings: Sequence[Setting]) -> bool:
-    """Whether each line says of a remote what the refs that follow it, or our tags, say too."""
+    """True if each line says of a remote what the refs that follow it, or our tags, say too."""
     targets: Mapping[bytes, object] = {_name(row): row["target"] for row in refs}
     remotes: dict[bytes, list[bytes]] = {}
     for setting in settings:

@@ -124,7 +124,7 @@ class ReadIndex:
 
 
 def is_promised(config: Config) -> bool:
-    """Whether the settings say that objects are missing that another repository has."""
+    """True if the settings say that objects are missing that another repository has."""
     return any(
         setting.name == b"extensions.partialclone"
         or (setting.name.startswith(b"remote.") and setting.name.endswith(_PROMISES[0][0]))
@@ -204,7 +204,7 @@ def read_admin(git: Folder, known: Known) -> Listing:
 
 
 def _is_shared_index(git: Folder, entry: Entry) -> bool:
-    """Whether it is a file that a split index shares, or once did: its name is its checksum."""
+    """True if it is a file that a split index shares, or once did: its name is its checksum."""
     if entry.kind is not EntryKind.FILE or not _SHARED_INDEX.fullmatch(entry.path):
         return False
     try:
@@ -245,7 +245,7 @@ def read_reflogs(git: Folder, refs: Refs, objects: Objects, *, is_whole: bool) -
 
 
 def _is_reflog(entry: Entry, objects: Objects, there: dict[bytes, bool] | None) -> bool:
-    """Whether each line is a move between objects; `there` keeps which of them are there."""
+    """True if each line is a move between objects; `there` keeps which of them are there."""
     if entry.kind is not EntryKind.FILE or entry.content is None or not entry.mode & 0o200:
         return False
     *lines, end = entry.content.split(b"\n")

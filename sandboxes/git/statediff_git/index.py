@@ -50,7 +50,7 @@ class IndexEntry:
 
     @property
     def is_in_trees(self) -> bool:
-        """Whether a commit of the index would hold it."""
+        """True if a commit of the index would hold it."""
         return not self.stage and not self.extended & _INTENT_TO_ADD
 
     def row(self) -> Row:

@@ -120,7 +120,7 @@ class Objects:
         return self._kinds.get(oid) or self.read(oid).type
 
     def is_sound(self, oid: str) -> bool:
-        """Whether the loose object under an id has it, whatever else does."""
+        """True if the loose object under an id has it, whatever else does."""
         try:
             return oid in self._sound or self._sound_loose(oid) is not None
         except NotRead:
@@ -134,7 +134,7 @@ class Objects:
             return []
 
     def is_there(self, oid: str) -> bool:
-        """Whether anything stands under an id, in a pack or loose."""
+        """True if anything stands under an id, in a pack or loose."""
         if any(bytes.fromhex(oid) in pack.places for pack in self.packs()):
             return True
         try:

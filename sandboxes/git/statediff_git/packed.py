@@ -44,7 +44,7 @@ class PackedRefs:
     is_odd: bool = False
 
     def is_true(self, peel: Callable[[str], str | None], names: frozenset[bytes]) -> bool:
-        """Whether each of the refs in `names` has the end that `peel` finds; None is no tag's."""
+        """True if each of the refs in `names` has the end that `peel` finds; None is no tag's."""
         for name in self.refs.keys() & names:
             ref = self.refs[name]
             if (ref.is_known or ref.peeled is not None) and peel(ref.oid) != ref.peeled:
@@ -53,7 +53,7 @@ class PackedRefs:
 
 
 def is_ref_name(name: bytes) -> bool:
-    """Whether git would take it for the name of a ref."""
+    """True if git would take it for the name of a ref."""
     return len(name) <= MAX_REF_BYTES and b"/" in name and not _FORBIDDEN.search(name)
 
 

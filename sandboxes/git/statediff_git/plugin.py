@@ -50,7 +50,7 @@ def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
 
 
 def _is_bare_url(url: str) -> bool:
-    """Whether no work tree is there: a checkout is for the tools of files."""
+    """True if no work tree is there: a checkout is for the tools of files."""
     parts = urlsplit(url)
     if parts.scheme != "file":
         return parts.path.endswith(".git")

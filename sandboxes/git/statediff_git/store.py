@@ -142,7 +142,7 @@ class _Sound:
         return self.clean.place / f"made-{pack.path.parent.parent.name}.{ending}"
 
     def _is_index_of(self, pack: Pack) -> bool:
-        """Whether git reads the pack to its end and makes the same index of it."""
+        """True if git reads the pack to its end and makes the same index of it."""
         try:
             self.objects.weigh(pack)
         except NotRead:
@@ -166,7 +166,7 @@ class _Sound:
         return sound
 
     def _is_derived(self, path: bytes, ending: bytes, pack: Pack) -> bool:
-        """Whether a file beside a sound pack says no more than the pack."""
+        """True if a file beside a sound pack says no more than the pack."""
         stored = _content(self.folder, path)
         if stored is None or not _is_summed(stored):
             return False
@@ -188,7 +188,7 @@ class _Sound:
     def _is_bitmap(
         self, stored: bytes, files: Mapping[bytes, bytes], checksum: bytes, ids: Sequence[str]
     ) -> bool:
-        """Whether git says the same with a bitmap, which comes with other files, and without it.
+        """True if git says the same with a bitmap, which comes with other files, and without it.
 
         It is asked what each commit leads to that has one: those who fetch get this, and a repack
         may leave out the rest. `checksum` is that of what the bitmap belongs to, and `ids` are all
@@ -343,7 +343,7 @@ def _sum(stored: bytes) -> bytes:
 
 
 def _is_summed(stored: bytes) -> bool:
-    """Whether a file of git's ends with its checksum."""
+    """True if a file of git's ends with its checksum."""
     return _sum(stored[:-_ID]) == stored[-_ID:]
 
 

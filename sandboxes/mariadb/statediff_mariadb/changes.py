@@ -424,7 +424,7 @@ def may_follow(
     known: Table,
     changes: Sequence[Change],
 ) -> bool:
-    """Whether a row of the child's may refer to one of what is gone."""
+    """True if a row of the child's may refer to one of what is gone."""
     fields = _fields(child, key.child_columns)
     wanted = list(gone)
     present = applied(known, changes) if changes else known
@@ -436,7 +436,7 @@ def may_follow(
 
 
 def _may_be(one: Any, other: Any) -> bool:
-    """Whether the server may take two values for equal; of texts, nobody but itself can say."""
+    """True if the server may take two values for equal; of texts, nobody but itself can say."""
     if one is None or other is None:
         return False
     if isinstance(one, int) and isinstance(other, int):

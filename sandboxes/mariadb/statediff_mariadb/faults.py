@@ -41,7 +41,7 @@ MARIADB: Final[Mapping[str, Statements]] = {
 
 def _in_mariadb(statements: Statements) -> Callable[[Place], bool]:
     def apply(place: Place) -> bool:
-        """Whether the server made the statements, of the first table with rows and a text."""
+        """True if the server made the statements, of the first table with rows and a text."""
         try:
             connection, database = connected(place.url, SECONDS)
             with closing(connection):

@@ -241,7 +241,7 @@ def look_of(source: MariaDbSource, connection: Connection[Any], database: str) -
 
 
 def _gave_numbers(entry: Logged, before: State, end: State) -> bool:
-    """Whether the log shows rows of the transaction wherever numbers were given out."""
+    """True if the log shows rows of the transaction wherever numbers were given out."""
     earlier, later = before.tables.get(COUNTERS), end.tables.get(COUNTERS)
     if earlier is None or later is None:
         return False

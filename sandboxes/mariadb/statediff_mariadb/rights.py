@@ -45,11 +45,11 @@ class Rights:
     """It may give rights to others."""
 
     def has(self, right: str) -> bool:
-        """Whether it may do so everywhere in the database."""
+        """True if it may do so everywhere in the database."""
         return right in self.whole or bool(_ANYTHING & self.whole)
 
     def may(self, *rights: str) -> bool:
-        """Whether it may do any of it anywhere in the database."""
+        """True if it may do any of it anywhere in the database."""
         return any(self.has(each) or each in self.partly for each in rights)
 
 

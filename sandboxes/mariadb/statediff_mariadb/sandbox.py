@@ -346,7 +346,7 @@ class MariaDbServer(DatabaseServer[_Made]):
             return look(admin, self.database)
 
     def is_busy(self, admin: pymysql.Connection[Any]) -> bool:
-        """Whether the agent runs a statement, or anybody holds a transaction that wrote."""
+        """True if the agent runs a statement, or anybody holds a transaction that wrote."""
         ((running,),) = fetched(admin, _RUNNING)
         # `information_schema.innodb_trx` shows what was so up to 0.1 s ago; the status, what is.
         ((_, _, status),) = fetched(admin, "SHOW ENGINE INNODB STATUS")

@@ -78,7 +78,7 @@ class ApiKey(resources.StripeObject):  # type: ignore[misc]  # localstripe has n
         self.revoked = self.revoked if revoked is None else revoked in (True, "true")
 
     def _allows(self, resource: str, act: str) -> bool:
-        """Whether it may do this to the objects of this kind."""
+        """True if it may do this to the objects of this kind."""
         asked = {"*", f"*:{act}", f"{resource}:{act}"}
         return not self.revoked and bool(asked.intersection(self.rights))
 
@@ -294,7 +294,7 @@ def _resource(path: str) -> str:
 
 
 def _is_deep(raw: bytes, query: bytes) -> bool:
-    """Whether a body or a query has values within values beyond what an answer can repeat."""
+    """True if a body or a query has values within values beyond what an answer can repeat."""
     depth = 0
     for bracket in _BRACKETS.findall(raw):
         depth += 1 if bracket in b"[{" else -1

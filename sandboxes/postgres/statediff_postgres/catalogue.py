@@ -42,8 +42,9 @@ class Relation:
     """How much of its values lies outside its rows; large values always do."""
     unreadable: str | None = None
     runs_functions: bool = False
-    """Whether the server runs functions of the database when it plans a statement on the table; an
-    index whose condition is such a function need not have all the rows that it says it has."""
+    """True if the server runs functions of the database when it plans a statement on the table; an
+    index whose condition is such a function need not have all the rows that it says it has.
+    """
 
     @property
     def quoted(self) -> str:

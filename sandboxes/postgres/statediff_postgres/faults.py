@@ -80,7 +80,7 @@ def _in_postgres(operator: str) -> Callable[[Place], bool]:
 
 
 def _change(connect: Callable[[], AbstractContextManager[Any]], statements: Statements) -> bool:
-    """Whether the server made the statements, of the first table with rows and a text."""
+    """True if the server made the statements, of the first table with rows and a text."""
     try:
         with connect() as connection:
             found = connection.execute(_POSTGRES_TEXTS).fetchone()

@@ -282,7 +282,7 @@ class _Run:
         return scan.table(each, self._before.tables.get(each.name))
 
     def _keeps_versions(self, each: EntityType, then: Sequence[Definition | None]) -> bool:
-        """Whether a table that is the same but for its file has every version of its rows.
+        """True if a table that is the same but for its file has every version of its rows.
 
         `VACUUM FULL` and `CLUSTER` carry over all that a snapshot may see; whatever else makes a
         new file carries over nothing, and the first moment finds an empty table in it.
@@ -299,7 +299,7 @@ class _Run:
         return self._kept[each.name]
 
     def _is_as_before(self, now: Definition, cause: str, number: int) -> bool:
-        """Whether nothing that decides its rows was touched yet."""
+        """True if nothing that decides its rows was touched yet."""
         is_written_so = cause != VALUES_CHANGED or not self._all_touched(0, number) - SILENT
         return is_written_so and not self._delta.pages(now, self._delta.commits[:number])
 
@@ -371,7 +371,7 @@ class _Run:
         )
 
     def moved_the_sequences(self, commit: Commit) -> bool:
-        """Whether the log shows that the only commit moved every sequence that moved.
+        """True if the log shows that the only commit moved every sequence that moved.
 
         A sequence also moves for a transaction that is rolled back, and mostly without a word in
         the log. Of several commits the states in between do not know the sequences at all.

@@ -74,7 +74,7 @@ class Snapshot:
         return Snapshot(int(top), frozenset(int(x) for x in pending.split(",") if x))
 
     def sees(self, xid: int) -> bool:
-        """Whether what the transaction committed is visible."""
+        """True if what the transaction committed is visible."""
         return xid < self.top and xid not in self.pending
 
 
@@ -422,7 +422,7 @@ class Delta:
         return None
 
     def needs_catalogue(self, entity_type: EntityType) -> bool:
-        """Whether values of its rows are written with what the catalogue says."""
+        """True if values of its rows are written with what the catalogue says."""
         columns = self.catalogue.tables[entity_type.source_table].columns
         return any(c.type.is_own or c.type.oid in NAMED_OIDS for c in columns)
 

@@ -127,7 +127,7 @@ class TextBlock:
         return tuple(self.batch.column(name)[at].as_py() for name in self.keys)
 
     def is_ascending(self) -> bool:
-        """Whether the keys ascend. Raises `NotInBulk` for one that is null or too long."""
+        """True if the keys ascend. Raises `NotInBulk` for one that is null or too long."""
         columns = [self.batch.column(name) for name in self.keys]
         for column in columns:
             if column.null_count or (
@@ -159,7 +159,7 @@ class BulkReader:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the keys can be ordered and distinguished in columns."""
+        """True if the keys can be ordered and distinguished in columns."""
         plain = {c.field.name for c in self.columns if c.is_plain}
         kinds = {self.type.by_name[k].kind for k in self.type.key}
         return set(self.type.key) <= plain and kinds <= {Kind.INT, Kind.TEXT} and bool(kinds)
@@ -368,7 +368,7 @@ def _guard(column: str, pg_type: PgType, most: int) -> str:
 
 
 def _is_ordered(pg_type: PgType) -> bool:
-    """Whether the server orders the type's values as a state does."""
+    """True if the server orders the type's values as a state does."""
     return pg_type.oid in ORDERED_OIDS and not pg_type.is_array and not pg_type.is_own
 
 

@@ -353,7 +353,7 @@ class PostgresServer(DatabaseServer[Made]):
         return PostgresFeed(source, lambda seconds: self.apart(seconds=seconds), read_log)
 
     def _lets_in(self) -> bool:
-        """Whether it takes new connections: one that was asked to end keeps those it has."""
+        """True if it takes new connections: one that was asked to end keeps those it has."""
         place = f"{self._url('postgres', 'postgres')}?connect_timeout={_PING_SECONDS}"
         return pq.PGconn.ping(place.encode()) == pq.Ping.OK
 

@@ -1,1 +1,1 @@
-"""What authors of contracts use: drafts, explanations, formatting, versions, changes."""
+"""The tools of authors of contracts: drafts, explanations, formatting, versions, changes."""

@@ -29,7 +29,7 @@ MOST_COMPARED: Final = 200
 
 @dataclass(frozen=True)
 class Member:
-    """What one run did to one entity."""
+    """The changes of one run to one entity."""
 
     of: Inferred
     op: Op
@@ -56,7 +56,7 @@ class Change:
     members: tuple[Member, ...]
     is_common: bool = True
     is_idle: bool = False
-    """Whether a run did so in which nobody did the task."""
+    """True if a run did so in which nobody did the task."""
     most: int = 1
     """How many there were in one run; of incidental changes."""
 
@@ -114,7 +114,7 @@ def _members(of: Inferred, kept: frozenset[tuple[str, str]]) -> list[Member]:
 
 
 def _parted(member: Member, looked: Sequence[Member], bag: list[Member]) -> Iterator[Member]:
-    """What is left of it without what idle runs did, which goes into the bag."""
+    """The rest of it without the changes of idle runs, which go into the bag."""
     alike = [one for one in looked if (one.op, one.type) == (member.op, member.type)]
     if member.op is Op.UPDATE:
         known = {f for one in alike if one.key == member.key for f in one.fields}
@@ -130,7 +130,7 @@ def _parted(member: Member, looked: Sequence[Member], bag: list[Member]) -> Iter
 
 
 def _is_as(member: Member, idle: Member) -> bool:
-    """Whether the row says what an idle run's row said, but for what applications choose."""
+    """True if the row says what an idle run's row said, but for what applications choose."""
     return signature(member) == signature(idle)
 
 
@@ -145,7 +145,7 @@ def signature(member: Member) -> tuple[object, ...]:
 
 
 def is_own_key(entity: EntityType, name: str, value: Observed) -> bool:
-    """Whether the value is a key that the application gave the row."""
+    """True if the value is a key that the application gave the row."""
     spec = entity.by_name.get(name)
     refers = spec is not None and spec.reference is not None
     is_key = name in entity.key and len(entity.key) == 1 and not entity.is_association
@@ -208,7 +208,7 @@ def _shared(one: tuple[object, ...], other: tuple[object, ...]) -> int:
 
 
 def _incidental(bag: Sequence[Member], looked: Sequence[Member]) -> Iterator[Change]:
-    """What may happen beside the task: a change for each kind of what was seen."""
+    """The changes that may happen beside the task: one for each kind that was seen."""
     idle = {id(member) for member in looked}
     said = {signature(member) for member in looked if member.op in COME}
     mixed = {(m.op, m.type) for m in bag if m.op in COME and signature(m) not in said}

@@ -25,7 +25,7 @@ _CODE: Final = "cases"
 
 @dataclass(frozen=True)
 class Case:
-    """What differs from the contract: its name's last part, and inputs.
+    """A case's differences from the contract: its name's last part, and inputs.
 
     `inputs` are JSON values: `None`, `bool`, `int`, `Decimal`, `str`, lists and dicts of them.
     """
@@ -60,7 +60,7 @@ def case_inputs(document: Document, given: Mapping[str, Any], where: str) -> dic
 
 
 def input_of_text(document: Document, name: str, text: str, where: str) -> Any:
-    """What a text means as the input: the kind is that of the contract's own value.
+    """The input that a text means: of the kind of the contract's own value.
 
     Raises `InputError`. An unknown input keeps its text; `case_inputs` refuses it.
     """

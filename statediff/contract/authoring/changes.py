@@ -1,4 +1,4 @@
-"""What changed between two versions of a contract, a state schema file or a pack.
+"""The changes between two versions of a contract, a state schema file or a pack.
 
 Every change is of one class: it touches the *task semantics* (which runs match), the *evidence
 collection* (what must be observed, how fresh, where it is read), or the *presentation* only. The
@@ -17,7 +17,7 @@ from typing import Any, Final, TypeGuard
 
 
 class Touches(Enum):
-    """What a change touches, gravest first."""
+    """The subjects that a change touches, gravest first."""
 
     SEMANTICS = "task semantics"
     EVIDENCE = "evidence collection"
@@ -69,12 +69,12 @@ class Comparison:
 
     @property
     def bump(self) -> str | None:
-        """What must be raised, at least: major, minor or patch."""
+        """The part of the version that has to be raised, at least: major, minor or patch."""
         return None if self.touches is None else BUMP[self.touches]
 
     @property
     def is_raised_enough(self) -> bool:
-        """Whether the new version is one that the changes allow."""
+        """True if the new version is one that the changes allow."""
         if self.old != self.new:
             return True  # another contract has versions of its own
         before, after = _numbers(self.old_version), _numbers(self.new_version)
@@ -136,7 +136,7 @@ def compare_contracts(
 
 
 _MAPPING: Final = ("table", "column", "source", "digest_above_bytes")
-"""Where something is read and how much of it; what it means is the same."""
+"""Keys that say where and how much is read; another value there changes no meaning."""
 
 
 def compare_schemas(old: Mapping[str, Any], new: Mapping[str, Any], same_bytes: bool) -> Comparison:
@@ -220,7 +220,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any
 
 
 def _has_names(value: Any) -> TypeGuard[list[Any]]:
-    """Whether it is a list whose every item has a name of its own."""
+    """True if it is a list whose every item has a name of its own."""
     if not isinstance(value, list):
         return False
     names = [_name(item) for item in value]

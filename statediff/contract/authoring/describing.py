@@ -1,4 +1,4 @@
-"""What several runs wrote at one place, as what every further right run has to write there.
+"""The values that several runs wrote at one place, as a condition on every further right run.
 
 1. What an application chose is bound by what it was chosen for: a stamp is later than every one
    before, the key of a new row is that of a new row, a token is of its kind and new.
@@ -35,7 +35,7 @@ APART: Final = timedelta(seconds=2)
 
 
 class Cell(NamedTuple):
-    """What one run wrote at a place."""
+    """The value that one run wrote at a place."""
 
     member: Member
     value: Observed
@@ -65,7 +65,7 @@ class Difference:
 
 @dataclass
 class Saying:
-    """What is said of a changed entity, as it is gathered."""
+    """The conditions on a changed entity, as they are gathered."""
 
     entity: EntityType
     change: Change
@@ -144,7 +144,7 @@ class Saying:
         return spec is not None and spec.kind is Kind.JSON
 
     def _is_kept_inside(self, cell: Cell, value: Observed) -> bool:
-        """Whether the application chose something inside the value."""
+        """True if the application chose something inside the value."""
         return any(
             cell.member.of.chosen(None, _last("", steps), leaf) is not None
             for steps, leaf in leaves(value)
@@ -320,7 +320,7 @@ LATE: Final = 60
 
 
 def _is_within(cell: Cell) -> bool:
-    """Whether the value is an instant between the run's begin and end, as they were noted."""
+    """True if the value is an instant between the run's begin and end, as they were noted."""
     noted = cell.member.of.run.timeline
     if noted is None or not isinstance(cell.value, datetime) or cell.value.tzinfo is None:
         return False
@@ -330,7 +330,7 @@ def _is_within(cell: Cell) -> bool:
 
 
 def _is_again(choice: Choice, cells: Sequence[Cell]) -> bool:
-    """Whether a further run, at another moment, shows that nothing was chosen anew."""
+    """True if a further run, at another moment, shows that nothing was chosen anew."""
     runs = {id(cell.member.of): cell.member.of for cell in cells}
     if choice.kind == "random":
         return len(runs) > 1

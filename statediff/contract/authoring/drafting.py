@@ -58,7 +58,7 @@ _ID: Final = re.compile(r"_id$|(?<=[a-z0-9])I[dD]$")
 """How a column ends that holds the key of another table's row."""
 _KEYS: Final = ("id", "uuid", "guid", "key")
 _NAMES: Final = ("slug", "sku", "code", "email", "username", "name")
-"""What a field is called that names a row, its case and `_` aside."""
+"""Names of fields that name a row, case and `_` aside."""
 _MOST_KEYED: Final = 100_000
 """Rows of a table in which a field that names them is looked for."""
 _HOLDS: Final = (
@@ -66,7 +66,7 @@ _HOLDS: Final = (
     (Purpose.HISTORY, ("audit", "journal", "history", "log")),
     (Purpose.MESSAGES, ("message", "mail", "email", "notification", "outbox")),
 )
-"""What rows are for, by a word of the table's name."""
+"""The purpose of a table's rows, by a word of its name."""
 _GROUPS: Final = {"group", "role", "team", "permission"}
 _PERSONS: Final = {"user", "account", "member", "person", "people", "employee", "staff", "login"}
 _RIGHTS: Final = re.compile(
@@ -79,7 +79,7 @@ _RIGHTS: Final = re.compile(
 
 @dataclass
 class DraftedField:
-    """What is proposed of one field; `why` is empty where the catalogue says it itself."""
+    """The proposal for one field; `why` is empty where the catalogue says it itself."""
 
     name: str
     column: str
@@ -91,7 +91,7 @@ class DraftedField:
 
 @dataclass(frozen=True)
 class DraftedEntity:
-    """What is proposed of one table."""
+    """The proposal for one table."""
 
     table: str
     source: str
@@ -212,7 +212,7 @@ def _key(name: str, fields: Sequence[DraftedField], tables: Sequence[Table]) -> 
 
 
 def _is_unique(column: str, table: Table) -> bool:
-    """Whether there are rows, not too many to look at, and each has another text or number."""
+    """True if there are rows, not too many to look at, and each has another text or number."""
     seen: set[Observed] = set()
     for number, (key, row) in enumerate(table.rows(), 1):
         value = row.get(column)
@@ -232,7 +232,7 @@ def _drafted(state: State) -> Iterator[EntityType]:
 
 
 def _holds(entity: EntityType) -> Purpose | None:
-    """What the rows of a table may be for, by the words of its name; `catalog` is no log.
+    """The likely purpose of a table's rows, by the words of its name; `catalog` is no log.
 
     What ties a person to a group says who may do what.
     """
@@ -327,12 +327,12 @@ def _wider(form: str, values: Sequence[Observed]) -> str:
 
 
 def _are_nested(values: Sequence[Observed]) -> bool:
-    """Whether there are values, and each is the text of a JSON object or list."""
+    """True if there are values, and each is the text of a JSON object or list."""
     return bool(values) and all(isinstance(as_nested(value), Map | tuple) for value in values)
 
 
 def _instants(form: str, why: str) -> tuple[dict[str, str], str]:
-    """What a schema says of instants in the form, and why."""
+    """The lines of a schema for instants in the form, and the reason."""
     told = {"form": json.dumps(form)}  # its brackets end a mapping in flow style
     if has_offset(form):
         return told, why
@@ -353,7 +353,7 @@ def _says_flag(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a draft rests on: a schema, its sources, and of runs their changes and states."""
+    """The ground of a draft: a schema, its sources, and of runs their changes and states."""
 
     schema: Schema
     sources: tuple[str, ...]
@@ -523,7 +523,7 @@ def _forbidden(
     touched: Collection[tuple[Op, str]],
     written: Collection[tuple[str, str]],
 ) -> Iterator[str]:
-    """What nearly no task may do, and none of the runs did."""
+    """Changes that nearly no task may make, and none of the runs made."""
     moved = {t for _, t in touched}
     of = schema.by_name
     removed = {t for op, t in touched if op in (Op.DELETE, Op.UNLINK)}
@@ -552,7 +552,7 @@ def _forbidden(
 
 
 def _of_repository(types: Sequence[str], moved: set[str]) -> Iterator[str]:
-    """What nearly no task on a git repository may touch."""
+    """Parts of a git repository that nearly no task may touch."""
     if "git.ref" in types:
         yield "  - id: history-stays"
         yield "    delete: [git.commit, git.tag]"

@@ -34,7 +34,7 @@ _ORDERED: Final = sorted(
 
 
 class Role(Enum):
-    """What a contract says of the entities of a type, gravest first."""
+    """The part that a type's entities have in a contract, gravest first."""
 
     FORBIDDEN = "forbidden"
     REQUIRED = "required"
@@ -75,12 +75,12 @@ class TypeBox:
 
     @property
     def is_inside(self) -> bool:
-        """Whether it lies inside the boundary Ω."""
+        """True if it lies inside the boundary Ω."""
         return Role.EXCLUDED not in self.roles
 
     @property
     def is_silent(self) -> bool:
-        """Whether it lies inside and no clause speaks of it."""
+        """True if it lies inside and no clause speaks of it."""
         return not self.clauses and set(self.roles) <= {Role.STILL}
 
 
@@ -209,7 +209,7 @@ def _answer(contract: Contract) -> tuple[Line, ...]:
 
 
 def _extracted(asked: Answer) -> str:
-    """What is read from an answer in prose."""
+    """The values that are read from an answer in prose."""
     said = []
     for name, each in asked.extractors.items():
         what = {"number": "the one number", "quoted": "the one quoted text", "name": "one of "}
@@ -313,7 +313,7 @@ def _type(subject: Subject, name: str) -> TypeBox:
 
 
 def _explains(clause: object, name: str) -> bool:
-    """Whether changes of the type may follow from others, as the clause says."""
+    """True if changes of the type may follow from others, as the clause says."""
     return isinstance(clause, Derived) and clause.type == name
 
 

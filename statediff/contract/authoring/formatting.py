@@ -82,7 +82,7 @@ class _Comment:
     line: int
     text: str
     is_beside: bool
-    """Whether something else stands before it on its line."""
+    """True if something else stands before it on its line."""
 
 
 def _found_comments(text: str) -> Iterator[_Comment]:
@@ -361,7 +361,7 @@ def _is_plain(value: str, *, is_key: bool, in_flow: bool) -> bool:
 
 
 def _may_fold(value: str) -> bool:
-    """Whether folding gives the same text back: single spaces only, nothing hidden."""
+    """True if folding gives the same text back: single spaces only, nothing hidden."""
     return "  " not in value and value.isprintable() and value == value.strip()
 
 

@@ -1,4 +1,4 @@
-"""What a right run shows of how an application keeps its rows: stamps, chosen keys, kept sums.
+"""How an application keeps its rows, as a right run shows it: stamps, chosen keys, kept sums.
 
 Every inference is from both states and all changes of one run. It says what a value is *for*, so
 that a draft asks for what holds in the next right run too: a stamp is later than every one before,
@@ -85,7 +85,7 @@ _CLASSES: Final = (
     "[A-Za-z0-9_-]",
     "[!-~]",
 )
-"""Of which characters tokens are, the narrowest first."""
+"""Classes of characters of which tokens are made, the narrowest first."""
 _COLOR: Final = re.compile(r"#([0-9A-Fa-f]{3}|[0-9A-Fa-f]{6}|[0-9A-Fa-f]{8})")
 _ENOUGH: Final = 24
 """Characters that show whether tokens are of few letters."""
@@ -95,7 +95,7 @@ _VOLATILE: Final = re.compile(
     r"|(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{16,128}(?![A-Za-z0-9_-])"
     r"|(?<![0-9.])[0-9]{10,16}(\.[0-9]{1,6})?(?![0-9.])"
 )
-"""What may be a stamp or a key inside a text."""
+"""Forms of a stamp or a key inside a text."""
 MAX_PATTERN: Final = 1000
 
 Place = tuple[str, str]
@@ -129,17 +129,17 @@ class Formula:
 
 
 class Choice(NamedTuple):
-    """What an application chose a value for."""
+    """The reason for which an application chose a value."""
 
     kind: Literal["stamp", "key", "random", "volatile", "number", "numbered"]
     said: str = ""
-    """Of a key the type; of other texts what all of their kind match."""
+    """The type of a key; of other texts the pattern that all of their kind match."""
     named: tuple[tuple[str, Observed], ...] = ()
     """Of a key of several new rows: what the task says of this one and of no other."""
 
 
 class Inferred:
-    """What one run shows; each answer is about a value that the run wrote.
+    """The inferences from one run; each answer is about a value that the run wrote.
 
     Its `number` is that of the run among the right ones; the idle ones follow.
     """
@@ -170,7 +170,7 @@ class Inferred:
         return max(found, default=(False, 0, None))[-1]
 
     def is_stamp(self, name: str, value: Observed) -> bool:
-        """Whether the value, of the field or member, is of the run's hour (or day)."""
+        """True if the value, of the field or member, is of the run's hour (or day)."""
         if self.moment is None:
             return False
         day = value.isoformat() if type(value) is date else value
@@ -183,7 +183,7 @@ class Inferred:
         return apart <= NEAR or (_is_stamp_name(name) and apart <= ZONES) or self._is_computed(at)
 
     def _is_computed(self, at: datetime) -> bool:
-        """Whether it is so many minutes from a stamp of the run, to the second."""
+        """True if it is so many minutes from a stamp of the run, to the second."""
         return any(
             abs((at - stamp).total_seconds() + 1) % ROUND <= 2
             for stamp in self._stamps
@@ -197,7 +197,7 @@ class Inferred:
         return frozenset(at for at in found if at and moment and abs(at - moment) <= NEAR)
 
     def volatile(self, text: str) -> str | None:
-        """What every such text matches, where a stamp or a key of the run is in it; else None."""
+        """The pattern of all such texts, where a stamp or a key of the run is in it; else None."""
         if len(text) > MAX_PATTERN:
             return None
         parts: list[str] = []
@@ -470,14 +470,14 @@ def _conditions(
 
 
 def _counts(entity: EntityType, field: Field, rows: list[Row]) -> bool:
-    """Whether the field holds a number in every row, and numbers no entity."""
+    """True if the field holds a number in every row, and numbers no entity."""
     if field.name in entity.key or field.reference is not None or not rows:
         return False
     return all(_is_number(row.get(field.name)) for row in rows)
 
 
 def _is_number(value: object) -> bool:
-    """Whether sums of it are exact."""
+    """True if sums of it are exact."""
     return isinstance(value, int | Decimal) and not isinstance(value, bool)
 
 
@@ -528,7 +528,7 @@ def _order(value: object) -> float:
 
 
 def random_form(value: object) -> str | None:
-    """What texts of the value's kind match, where it was chosen at random; else None."""
+    """The pattern of texts of the value's kind, where it was chosen at random; else None."""
     if not isinstance(value, str):
         return None
     for known, form in _RANDOM:
@@ -547,7 +547,7 @@ def _common_start(texts: Sequence[str]) -> str:
 
 
 def shape(texts: Sequence[str]) -> str | None:
-    """What texts such as these match: words around a token that differs; None of free text."""
+    """The pattern of texts such as these: words around a token that differs; None of free text."""
     if all(map(_COLOR.fullmatch, texts)) and len({*map(len, texts)}) == 1:
         return f"#[0-9A-Fa-f]{{{len(texts[0]) - 1}}}"
     start = _common_start(texts)

@@ -65,7 +65,7 @@ def _scalar(value: object) -> str | None:
 
 
 def _odd(text: str) -> bool:
-    """Whether a reader of the draft would not see what is in the text."""
+    """True if a reader of the draft would not see what is in the text."""
     return printable(text.replace("\n", "").replace("\t", "")) != text.replace("\n", "").replace(
         "\t", ""
     )

@@ -1,4 +1,4 @@
-"""What right runs changed, as clauses that ask for exactly that of every further run.
+"""The changes of right runs, as clauses that ask for exactly these of every further run.
 
 A value is pinned where the next right run has to write it again: it is the same in all runs, and no
 application chose it. What an application chooses, and what differs, is described by a condition
@@ -34,7 +34,7 @@ _WORDS: Final = {Op.CREATE: "new", Op.UPDATE: "changed", Op.DELETE: "gone"}
 
 @dataclass(frozen=True)
 class Said:
-    """What a clause says of one entity, but for its key."""
+    """The content of a clause about one entity, but for its key."""
 
     op: Op
     type: str
@@ -54,7 +54,7 @@ class Clause:
     lines: tuple[str, ...]
     changes: tuple[Change, ...] = ()
     open: tuple[Difference, ...] = ()
-    """What differed between the runs."""
+    """The differences between the runs."""
     idle: tuple[str, ...] = ()
     """Fields that every right run left empty, at zero or at a mark without a letter."""
 
@@ -107,7 +107,7 @@ def derivations(formulas: Mapping[Place, Formula]) -> Iterator[str]:
 def _said(
     change: Change, entity: EntityType, kept: Container[Place], free: Container[str]
 ) -> tuple[Said, Saying | None]:
-    """What a clause says of the change, and how that was found."""
+    """The content of a clause about the change, and how that was found."""
     deltas = [delta for member in change.members for delta in member.deltas]
     if change.type == COUNTERS and all(map(_is_raise, deltas)):
         # Its numbers have gaps: what was rolled back, or was there already, took one too.
@@ -134,7 +134,7 @@ def _is_default(value: str) -> bool:
 
 
 def _is_raise(delta: Delta) -> bool:
-    """Whether a counter counted on."""
+    """True if a counter counted on."""
     was, now = delta.before, delta.after
     if delta.op is not Op.UPDATE or delta.path != "value":
         return False
@@ -169,7 +169,7 @@ def _places(
 def _fields(
     entity: EntityType, member: Member, kept: Container[Place]
 ) -> Iterator[tuple[str, Observed]]:
-    """What is said of an entity that came or, where it has no key, went."""
+    """The conditions on an entity that came or, where it has no key, went."""
     if member.op in GONE and not entity.is_keyless:
         return
     for name, value in member.row.items():
@@ -188,7 +188,7 @@ def _reason(said: Said, changes: Sequence[Change]) -> str:
 
 
 def _may_be(one: Said, other: Said) -> bool:
-    """Whether new rows of the one clause may match the other as well."""
+    """True if new rows of the one clause may match the other as well."""
     is_alike = one.type == other.type and one.op is other.op and one.op in COME
     return is_alike and one is not other and {*one.pins} >= {*other.pins}
 

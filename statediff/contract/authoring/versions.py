@@ -105,7 +105,7 @@ class ReleasesDocument(Part):
 
 @dataclass(frozen=True)
 class Releases:
-    """What was released, by `contract@version`."""
+    """The released versions, by `contract@version`."""
 
     entries: Mapping[str, Release]
 
@@ -170,7 +170,7 @@ def _same_person(document: Document, content: ReleasesDocument) -> list[Problem]
 
 
 def same_person(a: str, b: str) -> bool:
-    """Whether two names are one but for case and spaces."""
+    """True if two names are one but for case and spaces."""
     return " ".join(a.split()).casefold() == " ".join(b.split()).casefold()
 
 

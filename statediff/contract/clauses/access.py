@@ -134,7 +134,7 @@ class Reader(Part):
 
     @property
     def finds(self) -> bool:
-        """Whether a call names artifacts and delivers none."""
+        """True if a call names artifacts and delivers none."""
         return self.at is not None and self.at.startswith("result")
 
     @model_validator(mode="after")
@@ -386,7 +386,7 @@ class _AccessBinder:
 
 
 def _reads(entity: EntityType, *nodes: Node | None) -> frozenset[Read]:
-    """What expressions over an entity read, and its key."""
+    """The reads of expressions over an entity, and of its key."""
     own = {Read("before", entity.name, field) for field in ("", *entity.key)}
     return frozenset(own).union(*(footprint(node) for node in nodes if node is not None))
 

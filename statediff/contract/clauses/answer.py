@@ -48,7 +48,7 @@ class Extractor:
     before: str = ""
     """The words that are directly after it."""
     is_comma: bool = False
-    """Whether numbers are written as 1.234,5."""
+    """True if numbers are written as 1.234,5."""
 
     @staticmethod
     def of_written(written: str | tuple[str, ...]) -> Extractor:
@@ -67,7 +67,7 @@ class Extractor:
 
 
 class Answer(Part):
-    """What the agent must answer: names and types, and claims the state must confirm.
+    """The answer that the agent must give: names and types, and claims the state must confirm.
 
     With `extract` the answer is prose; what it reads from the text has the names.
     """
@@ -114,7 +114,7 @@ class Answer(Part):
 
     @property
     def extractors(self) -> dict[str, Extractor]:
-        """What is read from prose, by name."""
+        """The extractors of values from prose, by name."""
         return {name: Extractor.of_written(each) for name, each in (self.extract or {}).items()}
 
     @property

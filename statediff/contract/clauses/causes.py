@@ -160,7 +160,7 @@ class Tied:
                 yield (other,)
 
     def _is_now(self, delta: Delta) -> bool:
-        """Whether the stamp shows a moment of the run, later than it was."""
+        """True if the stamp shows a moment of the run, later than it was."""
         was, now = delta.raw_before, delta.raw_after
         if not isinstance(now, datetime):
             return False

@@ -169,7 +169,7 @@ Message = Annotated[str, Field(min_length=1, max_length=20000, description="what
 
 
 class ReplyRule(Part):
-    """What the user says to a reply of the agent, in the turn at hand, where a condition holds.
+    """The user's words to a reply of the agent, in the turn at hand, where a condition holds.
 
     Without a condition it is a repair: it is said where what the turn requires fails.
     """
@@ -206,7 +206,7 @@ class Turn(Part):
 
     @property
     def repair(self) -> ReplyRule | None:
-        """What the user says where the gate fails."""
+        """The user's words where the gate fails."""
         return next((rule for rule in self.replies if rule.when is None), None)
 
 
@@ -215,7 +215,7 @@ class Turn(Part):
 
 @dataclass(frozen=True)
 class Asserted:
-    """What every assertion about the run has."""
+    """The common part of every assertion about the run."""
 
     id: str
     sentence: str
@@ -290,7 +290,7 @@ class Permission(Asserted):
     tools: frozenset[str]
     excepted: frozenset[str] = frozenset()
     recorded_only: bool = False
-    """Whether it is about what the log says, so that what the log may lack decides nothing."""
+    """True if it is about what the log says, so that what the log may lack decides nothing."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class Gate(Asserted):
     message: str
     conditions: tuple[tuple[Node, str], ...]
     replies: tuple[tuple[Gate, ReplyRule], ...] = ()
-    """What the user says to a reply where another gate, that of the rule's condition, holds."""
+    """The user's words to a reply where another gate, that of the rule's condition, holds."""
     repairs: int = 0
     """How often the user asks again where it fails, with `repair`."""
     repair: str = ""
@@ -416,7 +416,7 @@ class _RunBinder:
     # ------------------------------------------------------------ actions
 
     def actions(self, document: Actions | None) -> tuple[ActionRule, ...]:
-        """What may be called, what may not, and how often a call may be tried."""
+        """The calls that may be made, those that may not, and how often a call may be tried."""
         if document is None:
             return ()
         rules: list[ActionRule] = []

@@ -69,7 +69,7 @@ class Derived:
     sentence: str
     reads: frozenset[Read]
     is_row_local: bool
-    """Whether the expression reads nothing but the entity's own fields."""
+    """True if the expression reads nothing but the entity's own fields."""
     ties: tuple[tuple[str, str], ...] | None = None
     """(type, field) of the rows that the expression ranges over, each for the entity it refers to.
 
@@ -80,7 +80,7 @@ class Derived:
     """The way inside the field to what the system keeps; none for all of it."""
 
     def keeps(self, delta: Delta) -> bool:
-        """Whether all that an update changed is what the system keeps."""
+        """True if all that an update changed is what the system keeps."""
         sides = [side for side in (delta.before, delta.after) if not isinstance(side, Entity)]
         is_here = (delta.type, delta.path) == (self.type, self.field)
         return is_here and covers((self.steps,), delta.steps, *sides)

@@ -123,7 +123,7 @@ class BoundEffect:
 
     @property
     def is_judged_for_retries(self) -> bool:
-        """Whether a retried call must not have brought the effect about twice."""
+        """True if a retried call must not have brought the effect about twice."""
         return self.is_retry_safe is False and bool(self.operations & {Op.CREATE, Op.LINK})
 
     @property

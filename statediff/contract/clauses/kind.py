@@ -1,4 +1,4 @@
-"""What a kind of clause is, and what its clauses are bound with.
+"""Kinds of clauses, and the means to bind their clauses.
 
 A module beside this one holds everything about one kind, or about a few that belong together: its
 keys in the document, what it is bound to, the binding, its English, and a `ClauseKind` that says
@@ -75,7 +75,7 @@ class ClauseKind:
     """One kind of clause: what reading, binding, linting, formatting and explaining ask of it."""
 
     name: str
-    """What remarks and explanations call the list that its clauses are in."""
+    """The name of the list that its clauses are in, for remarks and explanations."""
     sections: tuple[str, ...]
     """The keys of the contract document that hold it."""
     judged: JudgedAs
@@ -86,25 +86,26 @@ class ClauseKind:
     named_by_author: tuple[NodePath, ...] = ()
     """Mappings whose keys, and so their order, are the author's."""
     heading: str = ""
-    """What an explanation writes above its clauses; empty for one that stands elsewhere."""
+    """The heading of its clauses in an explanation; empty for one that stands elsewhere."""
     describe: Callable[[Any], str] = lambda clause: str(clause.sentence)
     """A bound clause in English, as an explanation shows it."""
     listed: NodePath | None = None
-    """Where the list is whose items have ids that are checked as the file is read."""
+    """The place of the list whose items have ids that are checked as the file is read."""
     label: str = ""
-    """What a clause without an id is called, before its number; the name where it is left out."""
+    """The name of a clause without an id, before its number; that of the kind where it is left out.
+    """
     id_of: Callable[[Mapping[str, Any]], str | None] = lambda written: written.get("id")
     """The id that a written clause gives itself."""
     reserved: tuple[str, ...] = ()
     """Names of its clauses that no author gives, and so no author may give to another one."""
     places: Mapping[str, NodePath] = field(default_factory=dict)
-    """Where clauses stand that are not in a list, by their ids."""
+    """The places of clauses that are not in a list, by their ids."""
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Attributes of the bound clause that hold expressions under another key of the document."""
     can_fail: bool = True
-    """Whether it states something by itself, so that a contract may consist of nothing else."""
+    """True if it states something by itself, so that a contract may consist of nothing else."""
     must_hold: bool = True
-    """Whether its clauses must hold, so that undefined fails them; else it decides nothing."""
+    """True if its clauses must hold, so that undefined fails them; else it decides nothing."""
 
     def written(self, document: Any) -> Iterable[Any]:
         """What the document holds of it: the clauses of its list, or the value of each section."""
@@ -117,13 +118,13 @@ class ClauseKind:
 
 @dataclass(frozen=True)
 class Policy:
-    """What stage 3 and Ω tell the binder about fields; the contract layer knows neither."""
+    """The rules of stage 3 and Ω about fields, for the binder; the contract layer knows neither."""
 
     literal: Literals = lambda _t, _f, _s: None
     kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
     excluded: Callable[[str, str], str | None] = lambda _t, _f: None
     removed: Callable[[str, str], tuple[Selection, ...]] = lambda _t, _f: ()
-    """What Ω or ν removes inside the values of a field."""
+    """The selections that Ω or ν removes inside the values of a field."""
     misread: Misread = lambda _t, _f, _s, _w: None
 
 
@@ -143,7 +144,7 @@ def plain_value(raw: Any) -> Value:
 
 @dataclass
 class Binder:
-    """What clauses are bound with over one schema; it collects ids, and the problems it meets."""
+    """Binds clauses over one schema; it collects ids, and the problems it meets."""
 
     schema: Schema
     policy: Policy
@@ -153,7 +154,7 @@ class Binder:
     """Names that no author may give to a clause."""
     problems: list[Problem] = field(default_factory=list)
     ids: dict[str, Path] = field(default_factory=dict)
-    """Where each clause stands, by its id."""
+    """The place of each clause, by its id."""
 
     def problem(
         self, path: Path, message: str, hint: str = "", offset: int = 0, code: str = "contract"
@@ -210,7 +211,7 @@ class Binder:
         return None if wrong is None else (wrong, "")
 
     def field_value(self, at: Path, entity: EntityType, name: str, node: Node) -> Node | None:
-        """What a field must equal, under its rules; None with its problem noted."""
+        """The value that a field must equal, under its rules; None with its problem noted."""
         spec = entity.by_name.get(name) or Field(name, Kind.ANY)
         kind = self.policy.kind_of(entity.name, name) or spec.kind
         expected = type_of_field(kind, spec.reference)

@@ -167,15 +167,17 @@ class Pattern:
     what they did not hold before, or no longer holds what they held, however that came about.
     """
     names_fields: bool = False
-    """Whether `fields:` was written out (then it also bounds what a create may fill in)."""
+    """True if `fields:` was written out (then it also bounds what a create may fill in)."""
     places: tuple[tuple[str, Selection], ...] = ()
     """(field, what is selected inside it); a field that is not here is selected as a whole."""
     removed: tuple[tuple[str, Selection], ...] = ()
-    """What Ω or ν removes inside the selected fields: it came and went with what is selected."""
+    """The selections that Ω or ν removes inside the selected fields: they come and go with the
+    fields.
+    """
 
     @cached_property
     def speaks_of_each(self) -> bool:
-        """Whether `that` is about each matched entity (`it`, `new`), not about all of them."""
+        """True if `that` is about each matched entity (`it`, `new`), not about all of them."""
         return any(
             isinstance(part, Variable) and part.name in ("it", "new")
             for node in self.that.values()
@@ -196,14 +198,14 @@ class Pattern:
         return frozenset(self.fields or ()) - {name for name, _ in self.places}
 
     def selects(self, field: str, steps: Steps, *sides: Observed) -> bool:
-        """Whether all that is at the place, on each side, is selected."""
+        """True if all that is at the place, on each side, is selected."""
         if self.fields is None or field in self.whole:
             return True
         inside = [part for name, part in (*self.places, *self.removed) if name == field]
         return field in self.fields and covers(inside, steps, *sides)
 
     def touches(self, field: str, steps: Steps, before: Observed, after: Observed) -> bool:
-        """Whether something selected changed with the place."""
+        """True if something selected changed with the place."""
         if self.fields is None or field in self.whole:
             return True
         inside = [part for name, part in self.places if name == field]
@@ -229,7 +231,7 @@ class Condition:
 def bind_clauses(
     binder: Binder, at: Path, stage: Stage | None, clauses: Clauses, within: str = ""
 ) -> Iterator[Pattern | Condition]:
-    """What can be bound of a list of clauses; `within` stands before the ids of a branch's."""
+    """The clauses of a list that can be bound; `within` stands before the ids of a branch's."""
     for index, clause in enumerate(clauses):
         path: Path = (*at, index)
         name = binder.name(path, clause.id, within)
@@ -291,7 +293,7 @@ class _Conditions:
             yield from (node for _, node in pairs)
 
     def sentence(self, type_name: str, own: str) -> str:
-        """What selects the changes of a type, in English."""
+        """The words that select the changes of a type, in English."""
         where = self.where[type_name]
         parts = [] if where is None else [condition(where, own)]
         for pairs, verb in ((self.froms[type_name], "was"), (self.sets[type_name], "becomes")):
@@ -471,7 +473,7 @@ class PatternBinder:
         return found if wrong is None else None
 
     def _check_field(self, below: Path, entity: EntityType, name: str) -> bool:
-        """Whether the type has the field, inside the boundary."""
+        """True if the type has the field, inside the boundary."""
         if name not in entity.by_name and not entity.is_open:
             message = f"{entity.name} has no field `{name}`"
             self._problem(below, message, suggest(name, entity.by_name), code="unknown-name")
@@ -514,7 +516,7 @@ class PatternBinder:
         return Const(type_of(plain), UNWRITTEN, plain)
 
     def _inside(self, below: Path, entity: EntityType, path: FieldPath, node: Node) -> Node | None:
-        """What one place inside a value must equal."""
+        """The value that one place inside a value must equal."""
         try:
             _ = path.place
         except PathError as error:

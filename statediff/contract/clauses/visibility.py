@@ -79,7 +79,7 @@ class Shelf:
 
 @dataclass(frozen=True)
 class Search(Asserted):
-    """What must have been looked at before something may be said not to be."""
+    """The space that must have been looked at before something may be said not to be."""
 
     when: Node | None
     space: tuple[Shelf, ...]
@@ -97,7 +97,7 @@ class Needed(Asserted):
 
 @dataclass(frozen=True)
 class Citing(Asserted):
-    """What the answer cites under `name` was fetched, and may be read."""
+    """A clause: everything that the answer cites under `name` was fetched, and may be read."""
 
     name: str
 
@@ -139,5 +139,5 @@ class BoundAccess(Asserted):
 
     @property
     def clauses(self) -> tuple[Search | Needed | Citing, ...]:
-        """What must have been read, in the order of the report."""
+        """The clauses on what must have been read, in the order of the report."""
         return (*self.searches, *self.needed, *(() if self.citing is None else (self.citing,)))

@@ -171,7 +171,7 @@ Told = str | int | bool | None
 
 
 class Acknowledged(Part):
-    """What a system has done where a call of the tool succeeded: one entity, by its fields.
+    """The effect of a call of the tool that succeeded: one entity, by its fields.
 
     A value is `{argument}`, `{result}` or a part of it, or a value of its own.
     """
@@ -192,12 +192,12 @@ class Acknowledged(Part):
 
     @property
     def operation(self) -> Literal["create", "update", "delete"]:
-        """What was done."""
+        """The operation that was done."""
         return "create" if self.create else "update" if self.update else "delete"
 
     @property
     def type(self) -> str:
-        """Of which type."""
+        """The type of the entity."""
         return self.create or self.update or self.delete or ""
 
     @staticmethod
@@ -294,7 +294,7 @@ class Draw(Part):
 
 
 class OperationEntry(Part):
-    """What somebody beside the agent does in one transaction, with values chosen at random."""
+    """One transaction of somebody beside the agent, with values chosen at random."""
 
     draw: Annotated[
         dict[ArgumentName, Statement | Draw],

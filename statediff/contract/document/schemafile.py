@@ -170,7 +170,7 @@ def _parse(data: bytes, file: str) -> SchemaFile:
 
 
 def zone_exists(name: str) -> bool:
-    """Whether `name` is UTC or in the time zone database."""
+    """True if `name` is UTC or in the time zone database."""
     try:
         return name == "UTC" or bool(ZoneInfo(name).key)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # OSError: a folder such as `America`

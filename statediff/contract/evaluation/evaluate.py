@@ -259,7 +259,7 @@ def _texts(arguments: list[Result]) -> bool:
 
 
 def _measured(arguments: list[Result]) -> bool:
-    """Whether what is known are two numbers, or two times of one kind, and a number."""
+    """True if what is known are two numbers, or two times of one kind, and a number."""
     *pair, most = ([] if isinstance(a, Unknown) else [plain(a)] for a in arguments)
     sides = [side for known in pair for side in known]
     kinds = {"number" if finite(side) else time_kind(side) for side in sides}

@@ -235,7 +235,7 @@ def _equals(values: list[Result]) -> tuple[int, int] | None:
 
 
 def _may_be_equal(of: Collected) -> bool:
-    """Whether two elements are equal in some completion."""
+    """True if two elements are equal in some completion."""
     every = [*of.values, *of.doubted]
     known = [each for each in every if not isinstance(each, Unknown)]
     is_alone = len(every) + of.beside.number <= 1
@@ -298,7 +298,7 @@ def _bag(by: Evaluator, body: Node, context: EvalContext, env: Env) -> Collected
 
 
 def _fits(of: Collected, other: Collected) -> bool:
-    """Whether each item that this has can be one of the other's, no two the same one."""
+    """True if each item that this has can be one of the other's, no two the same one."""
     if other.is_wild or any(isinstance(each, Unknown) for each in other.doubted):
         return True
     mine, theirs, perhaps = (
@@ -389,7 +389,7 @@ def _of_loops(
 
 
 def _is_some(item: Result) -> bool:
-    """Whether the item stands for any number of others that nobody has seen."""
+    """True if the item stands for any number of others that nobody has seen."""
     return isinstance(item, Unknown) or (isinstance(item, EntityRef) and not item.key)
 
 
@@ -451,7 +451,7 @@ def bindings(
 def _at_hand(
     by: Evaluator, name: str | None, body: Node, wanted: int, context: EvalContext, env: Env
 ) -> tuple[Partial, EntitySet | None]:
-    """What an index or columns say of the elements, and which are to be looked at; None: all.
+    """The elements that an index or columns decide, and those to be looked at; None: all.
 
     `name` is an aggregate's; to a quantifier an element matters whose outcome is `wanted`.
     """

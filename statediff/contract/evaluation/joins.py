@@ -67,7 +67,7 @@ def indexed(
     env: Env,
     among: EntitySet,
 ) -> tuple[Partial, EntitySet] | None:
-    """What an index says of the elements of an aggregate, and those that are to be looked at.
+    """The elements of an aggregate that an index decides, and those that are to be looked at.
 
     Of a quantifier (`name` None) it says nothing more. None where no index is there, or it leaves
     something to be asked of each element.
@@ -113,7 +113,7 @@ class _Run:
 
     group: _Group
     elements: Mapping[int, Any]
-    """What is counted or added up, by the number of its element."""
+    """The values that are counted or added up, by the number of the element."""
     low: int
     high: int
 
@@ -165,7 +165,7 @@ class _Index:
     reached: dict[tuple[int, tuple[Any, ...]], list[int]] = field(default_factory=dict)
     """By the place of a test and the key of the equalities before it, the elements there."""
     elements: dict[int, Any] = field(default_factory=dict)
-    """What is counted or added up, by the number of its element."""
+    """The values that are counted or added up, by the number of the element."""
     kept: dict[Any, Any] = field(default_factory=dict)
     has_undefined: bool = False
     spared: int = 0
@@ -235,7 +235,7 @@ class _Index:
             numbers.append(number)
 
     def _take_element(self, by: Evaluator, number: int, apart: EvalContext, env: Env) -> bool:
-        """Whether what is counted or added up of the element is known, or is asked later."""
+        """True if what is counted or added up of the element is known, or is asked later."""
         plan = self.plan
         if plan.element is None or not (plan.is_whole and plan.takes_own):
             return True
@@ -344,13 +344,15 @@ class _Record:
 
     plan: Plan
     keeps: tuple[Any, ...]
-    """What the index is of; it stays in memory as long, so that no other is taken for it."""
+    """The objects that the index is of; they stay in memory as long, so that no other has their
+    identity.
+    """
     asked: int = 0
     index: _Index | None = None
     members: tuple[EntityRef, ...] = ()
     entity_set: EntitySet = field(default_factory=lambda: EntitySet((), "", ""))
     reads: Reads = field(default_factory=Reads)
-    """What making the index read, which every question reads."""
+    """The reads of making the index, which every question has."""
 
     def make(self, by: Evaluator, name: str | None, entity_set: EntitySet, of: EvalContext) -> None:
         """Indexes the elements."""

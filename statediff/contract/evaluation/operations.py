@@ -161,7 +161,7 @@ def _is_any_number(value: Result) -> bool:
 
 
 def finite(value: Result) -> bool:
-    """Whether the result is a known, finite number."""
+    """True if the result is a known, finite number."""
     return _is_number(value) or (isinstance(value, float) and value - value == 0)
 
 
@@ -374,7 +374,7 @@ def field_value(node: FieldOf, holder: Result) -> Result:
 
 
 def _may_lack_parts(node: FieldOf) -> bool:
-    """Whether a value of the field may have no parts, so that the one named would be undefined."""
+    """True if a value of the field may have no parts, so that the one named would be undefined."""
     has_parts = (node.entity_type, node.field) == (CALL_TYPE, "arguments")
     return len(node.part) > has_parts
 
@@ -411,7 +411,7 @@ def _difference(op: str, left: Result, right: Result) -> Result:
 
 
 class Partial(NamedTuple):
-    """What is known of elements without looking at each: all of them count."""
+    """The result over elements that nobody looked at one by one: all of them count."""
 
     number: int = 0
     total: int | Fraction = 0
@@ -427,11 +427,11 @@ class Collected:
     """The elements of an aggregate, and what else may count."""
 
     values: list[Result] = field(default_factory=list)
-    """Of those that count for certain."""
+    """The values of the elements that count for certain."""
     holders: list[tuple[EntityRef, ...]] = field(default_factory=list)
     """The entities that each of these values is of."""
     doubted: list[Result] = field(default_factory=list)
-    """Of those that may count, and of those that nobody has seen."""
+    """The values of the elements that may count, and of those that nobody has seen."""
     maybe: int = 0
     """Elements that may count: doubtful ones, and those that are undefined."""
     undefined: int = 0
@@ -451,7 +451,7 @@ class Collected:
     is_wild: bool = False
     """A doubted element stands for items that nobody has seen."""
     beside: Partial = NOTHING
-    """What columns, or an index, say of further elements, all of which count."""
+    """The result of columns, or an index, for further elements, all of which count."""
     is_plain: bool = False
     """Any two values of an element, null apart, have an order (and numbers a sum)."""
 

@@ -263,7 +263,7 @@ def _field_cause(entity: str, side: str, field: str, unknown: Unknown) -> Cause:
 
 
 class _Index:
-    """Where each name is in a column: its first place, and after each place the next one."""
+    """The places of each name in a column: its first place, and after each place the next one."""
 
     def __init__(self, names: list[Name]) -> None:
         first: dict[Name, int] = {}
@@ -310,7 +310,7 @@ class _Roads:
 
     @cached_property
     def has_doubts(self) -> bool:
-        """Whether there may be other hops than those known."""
+        """True if there may be other hops than those known."""
         return bool(self.gaps) or any(road.to_any or road.from_any for road in self.all)
 
     @cached_property
@@ -361,7 +361,7 @@ class _Roads:
     def _doubts_into(
         self, road: _Road, name: Name, fired: set[Hop]
     ) -> Iterator[tuple[Name, Cause]]:
-        """What may lead to the thing by rows that are not, or not fully, known."""
+        """The rows that may lead to the thing and are not, or not fully, known."""
         hop = road.hop
         if hop not in fired:
             fired.add(hop)

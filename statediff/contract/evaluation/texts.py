@@ -32,7 +32,7 @@ _FORMS: Final = {
 
 
 def _open(arguments: list[Result]) -> Undefined | Unknown | None:
-    """What the whole is where an argument is undefined or not known."""
+    """The value of the whole where an argument is undefined or not known."""
     for argument in arguments:
         if isinstance(argument, Undefined):
             return argument
@@ -142,12 +142,12 @@ def apply_test(name: str, arguments: list[Any]) -> bool:
 
 
 def joins(text: str, at: int) -> bool:
-    """Whether a word goes on across the place."""
+    """True if a word goes on across the place."""
     return 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum()
 
 
 def mentions(text: str, name: str) -> bool:
-    """Whether the text names it, as it is written and not within a longer word."""
+    """True if the text names it, as it is written and not within a longer word."""
     at = text.find(name) if name else -1
     while at >= 0:
         end = at + len(name)

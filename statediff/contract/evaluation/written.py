@@ -1,4 +1,4 @@
-"""What the run wrote of an entity, and what of that nobody can read.
+"""The values of an entity that the run wrote, and which of them nobody can read.
 
 A field is written where it is certainly another than before. It is unread where, besides, a capture
 holds no more than its digest, or says that the run kept it from being read: the text is too long,

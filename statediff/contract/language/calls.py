@@ -50,14 +50,14 @@ CALL: Final = EntityType(
         Field("finished_at", Kind.TIMESTAMP, is_nullable=False),
     ),
 )
-"""What an expression can read of a call; positions and turns count from 1."""
+"""The members of a call that an expression can read; positions and turns count from 1."""
 
 TURN: Final = EntityType(
     TURN_TYPE,
     ("number",),
     (Field("number", Kind.INT, is_nullable=False), Field("said", Kind.TEXT, is_nullable=False)),
 )
-"""What an expression can read of a message of the user; numbers count from 1."""
+"""The members of a user's message that an expression can read; numbers count from 1."""
 
 CALLS: Final[dict[str, Type]] = {
     "call": EntityT(CALL_TYPE),
@@ -68,7 +68,7 @@ CALLS: Final[dict[str, Type]] = {
 
 
 def reads_now(node: Node) -> bool:
-    """Whether the expression reads the state at a moment of the run."""
+    """True if the expression reads the state at a moment of the run."""
     return any(getattr(part, "root", None) == "now" for part in walk(node))
 
 

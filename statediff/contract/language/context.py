@@ -1,4 +1,4 @@
-"""What an evaluation may read and what it yields: outcomes, things in hand, the unknown.
+"""The world of an evaluation and its results: outcomes, things in hand, the unknown.
 
 The outcomes of a condition are a mask of TRUE, FALSE and UNDEFINED: every truth it can have over
 all completions of what is unobserved. See `contract/evaluation/evaluate.py` for the rules.
@@ -61,7 +61,7 @@ class Unknown:
     maybe_null: bool = True
     maybe_undefined: bool = False
     digest: Digested | None = None
-    """What tells it apart from others all the same."""
+    """The digest that tells it apart from others all the same."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class EntitySet:
 
 @dataclass(frozen=True)
 class Way:
-    """What was found of a path: the rows it takes first, each with the entity that it leads to.
+    """The rows of a path that was found, in order, each with the entity that it leads to.
 
     No steps (None) where no path was found, whether there is none or nobody knows.
     """
@@ -110,7 +110,7 @@ class Seen(NamedTuple):
     mask: int
     entity_refs: tuple[EntityRef, ...]
     looked: Callable[[], Looked] | None = None
-    """Of a quantifier, what it looked at; asked for only where somebody is to read it."""
+    """The entities that a quantifier looked at; asked for only where somebody is to read them."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class EvalContext:
     timeline: Timeline | None = None
     """When it began and ended; None where nobody knows."""
     is_strict: bool = False
-    """What nobody can read of what the run wrote is undefined, and not unknown."""
+    """True where a value that the run wrote and nobody can read is undefined, and not unknown."""
 
     def strict(self) -> EvalContext:
         """The same world, in which that is undefined."""
@@ -196,7 +196,7 @@ class EvalContext:
         return 0 if self.trail is None else len(self.trail.seen)
 
     def forget(self, mark: int, end: int | None = None) -> None:
-        """What was seen since the mark (and before `end`) decides nothing."""
+        """Forget the reads since the mark (and before `end`): they decide nothing."""
         if self.trail is not None:
             del self.trail.seen[mark:end]
 

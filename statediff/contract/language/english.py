@@ -158,7 +158,7 @@ def in_a_row(texts: Iterable[str], last: str = "and") -> str:
 
 
 def condition(node: Node, own: str = "it") -> str:
-    """What is to hold, each part in English or as its expression; `own` is what `it` is called."""
+    """The condition, each part in English or as its expression; `own` is the word for `it`."""
     parts = node.parts if isinstance(node, And) else (node,)
     return together(_in_one_go(part, own) for part in parts)
 
@@ -189,7 +189,7 @@ def _in_one_go(node: Node, own: str) -> str:
 
 
 def _is_plain(node: Node, own: str) -> bool:
-    """Whether it is said without a name for something, a negation around it, or an inner list."""
+    """True if it is said without a name for something, a negation around it, or an inner list."""
     parts = tuple(walk(node))
     loops = [part for part in parts if isinstance(part, Comprehension)]
     is_named = any(len(each.loops) > 1 or _inner(each, own) == own for each in loops)
@@ -207,7 +207,7 @@ def _is_many(node: Node) -> bool:
 
 
 def _is_far(node: Lookup) -> bool:
-    """Whether the entity is found by something that has to be found out first."""
+    """True if the entity is found by something that has to be found out first."""
     keys = [key.child if isinstance(key, Canonical) else key for key in node.keys]
     entity = node.collection.entity if isinstance(node.collection, Entities) else ""
     if len(keys) == 1 and isinstance(keys[0], AnswerOf) and keys[0].name == entity:

@@ -86,7 +86,7 @@ def describe(kind: Type) -> str:
 
 
 def is_boolean(kind: Type) -> bool:
-    """Whether an expression of this type can stand as a condition."""
+    """True if an expression of this type can stand as a condition."""
     return isinstance(kind, ScalarT) and kind.kind in (Kind.BOOL, Kind.ANY)
 
 
@@ -139,7 +139,7 @@ _AS_WRITTEN: Final[dict[Kind | None, str]] = {
 
 
 def is_time(kind: Type) -> bool:
-    """Whether values of the type are instants, local times or days."""
+    """True if values of the type are instants, local times or days."""
     return isinstance(kind, ScalarT) and kind.kind in TIMES
 
 
@@ -168,7 +168,7 @@ def how_written(kind: Type) -> str:
 
 
 def comparable(a: Type, b: Type) -> bool:
-    """Whether values of the two types can be compared at all."""
+    """True if values of the two types can be compared at all."""
     if isinstance(a, ListT) or isinstance(b, ListT):
         return (isinstance(a, ListT) and isinstance(b, ListT)) or ANY in (a, b) or NULL in (a, b)
     if isinstance(a, CollectionT) or isinstance(b, CollectionT):

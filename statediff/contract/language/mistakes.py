@@ -1,4 +1,4 @@
-"""What people write from the habit of other languages, and what to write instead."""
+"""Habits of other languages, and what to write instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _METHODS: Final = {
     "startswith": "starts_with",
     "toLowerCase": "lower",
 }
-"""What other languages call a function of this one."""
+"""Names that other languages have for a function of this one."""
 _TEXTS: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 
 

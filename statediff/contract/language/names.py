@@ -130,7 +130,7 @@ RUN: Final[dict[str, ScalarT]] = {
     "start": _INSTANT,
     "end": _INSTANT,
 }
-"""What `run.NAME` can be, with its type."""
+"""The members of `run`, with their types."""
 CONSTANTS: Final[dict[str, tuple[ScalarT, Value]]] = {
     "null": (NULL, None),
     "true": (BOOL, True),
@@ -155,7 +155,7 @@ Misread: TypeAlias = Callable[[str, str, Selection, bool], str | None]
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression may name.
+    """The names that an expression may use.
 
     `variables` are `it`, `new`, `them` with their types. `literal` gives, for a field under
     canonicalization, the function its literals go through, else None; `kind_of` its kind after ν.
@@ -170,7 +170,7 @@ class Scope:
     excluded: Callable[[str, str], str | None] = lambda _t, _f: None
     misread: Misread = lambda _t, _f, _s, _w: None
     has_now: bool = False
-    """Whether the clause is judged at moments of the run, so that `now` is a state."""
+    """True if the clause is judged at moments of the run, so that `now` is a state."""
 
     @property
     def states(self) -> tuple[str, ...]:

@@ -390,7 +390,7 @@ _SIDES = {
 
 
 def footprint(node: Node) -> frozenset[Read]:
-    """What the expression reads. An entity whose side depends on the delta counts for both."""
+    """The reads of the expression. An entity whose side depends on the delta counts for both."""
     reads: set[Read] = set()
     for part in walk(node):
         match part:

@@ -39,7 +39,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 UNSAID: Final = "…"
 """Stands for a kind of node that has no text here; it equals nothing, itself included."""
 SOME_WORD: Final = r"[\pL\pN]"
-"""What `search` finds in a text that says something: a letter or a digit of any script."""
+"""The pattern for `search` of a text that says something: a letter or a digit of any script."""
 
 
 def says_something(read: str, *, is_nullable: bool) -> str:
@@ -49,13 +49,13 @@ def says_something(read: str, *, is_nullable: bool) -> str:
 
 
 def asks_for_words(call: Call) -> bool:
-    """Whether the call asks that a text says something, and not what."""
+    """True if the call asks that a text says something, and not what."""
     pattern = call.arguments[-1]
     return call.name == "search" and isinstance(pattern, Const) and pattern.value == SOME_WORD
 
 
 def has_words(value: object) -> bool:
-    """Whether it is a text that says something."""
+    """True if it is a text that says something."""
     return isinstance(value, str) and any(map(str.isalnum, value))
 
 

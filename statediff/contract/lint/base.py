@@ -1,4 +1,4 @@
-"""What the base state says of a required change: nothing is meant by it, or all of it is there.
+"""Remarks on a required change by the base state: it means nothing, or all of it is there.
 
 Entities are looked up one by one. A type with more than `MAX_ENTITIES` is passed over.
 """
@@ -53,7 +53,7 @@ def of_the_base(subject: Subject, clause: Pattern) -> Iterator[Problem]:
 
 
 def _means_nothing(subject: Subject, clause: Pattern) -> bool:
-    """Whether no entity of the base state satisfies `where`; False where that is not known."""
+    """True if no entity of the base state satisfies `where`; False where that is not known."""
     for name in clause.types:
         if clause.where.get(name) is None or subject.contract.schema.by_name[name].is_keyless:
             return False

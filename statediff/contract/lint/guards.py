@@ -93,7 +93,7 @@ def _remark(subject: Subject, expression: Expression, gap: Gap) -> Problem:
 
 
 def _if_true(node: Node) -> Known:
-    """What is certainly there, and not null, where the expression holds."""
+    """The things that are certainly there, and not null, where the expression holds."""
     match node:
         case And(parts=parts):
             return frozenset().union(*(_if_true(part) for part in parts))
@@ -209,14 +209,14 @@ class _Finder:
                 yield Gap(node, f"{text} may not be there", f"exists({text})")
 
     def _settled(self, node: Node) -> bool:
-        """Whether the base state fixes it, and it is there and not null."""
+        """True if the base state fixes it, and it is there and not null."""
         return self._found(node) not in (None, "absent", "unknown")
 
     def _is_absent(self, node: Lookup) -> bool:
         return self._found(node) == "absent"
 
     def _found(self, node: Node) -> object:
-        """What the base state fixes: a value or entity, None, `absent`, or `unknown`."""
+        """The value that the base state fixes: a value or entity, None, `absent`, or `unknown`."""
         base = self.subject.base
         if not _is_fixed(node):
             return "unknown"
@@ -246,7 +246,7 @@ class _Finder:
 
 
 def _is_fixed(node: Node) -> bool:
-    """Whether it is a look at the state before by keys that the contract fixes."""
+    """True if it is a look at the state before by keys that the contract fixes."""
     return all(
         isinstance(part, (Const, InputOf, Canonical, Lookup, FieldOf, Follow))
         or (isinstance(part, Entities) and part.root == "before")

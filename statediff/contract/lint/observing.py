@@ -27,7 +27,7 @@ from statediff.model.trace import NoAnswer
 
 
 def reading(subject: Subject) -> Iterator[Problem]:
-    """What is wrong with a visibility cone, or with what must be read within it."""
+    """Mistakes of a visibility cone, or of clauses on what must be read within it."""
     access = subject.contract.access
     if access is None:
         return
@@ -75,7 +75,7 @@ def _reachable(
 
 
 def _is_empty(subject: Subject, holding: Holding, shelf: Shelf) -> bool:
-    """Whether no entity of the base state is meant, for certain."""
+    """True if no entity of the base state is meant, for certain."""
     base = subject.base
     if base is None or not base.enumeration(holding.type).is_complete:
         return False
@@ -105,7 +105,7 @@ _HISTORY: Final = ("always", "effect")
 
 
 def observing(subject: Subject) -> Iterator[Problem]:
-    """What no source delivers, and what ν leaves nothing of."""
+    """Clauses about what no source delivers, and about fields of which ν leaves nothing."""
     yield from _sources(subject)
     yield from _history(subject)
     yield from _opaque(subject)

@@ -53,7 +53,7 @@ _INSTEAD: Final = {
     "said": "claim a fact: name it under `answer: schema:`, or read it from prose by `extract:`",
     "kept": "compare the whole text, such as `new.F == it.F + …`; or claim the fact in the answer",
 }
-"""What to write in place of a test of prose, by where the prose is."""
+"""The replacement of a test of prose, by where the prose is."""
 
 
 def prose(subject: Subject) -> Iterator[Problem]:
@@ -69,7 +69,7 @@ def prose(subject: Subject) -> Iterator[Problem]:
 
 
 def is_text_for_people(entity: EntityType, field: Field) -> bool:
-    """Whether the field, by its name and kind, holds what somebody is to read."""
+    """True if the field, by its name and kind, holds what somebody is to read."""
     is_free = field.name not in entity.key and field.reference is None
     return is_free and field.kind in (Kind.TEXT, Kind.ANY) and field.name in PROSE
 
@@ -168,7 +168,7 @@ def _stays_null(pattern: Pattern, field: Field) -> bool:
 
 
 def _is_meant(subject: Subject, entity: EntityType, field: Field) -> bool:
-    """Whether the entity is nothing without the text, by its type and by those that are there."""
+    """True if the entity is nothing without the text, by its type and by those that are there."""
     is_text = entity.name.rpartition(".")[2].rpartition("_")[2] in PROSE
     if field.is_nullable and not is_text and entity.purpose is not Purpose.MESSAGES:
         return False

@@ -71,7 +71,7 @@ def _privileges(subject: Subject, rules: list[BoundEffect], pattern: Pattern) ->
 
 
 def _rests_on_evidence(rule: BoundEffect) -> bool:
-    """Whether the authorization reads more than what it authorizes."""
+    """True if the authorization reads more than what it authorizes."""
     node = rule.authorized_by
     states = ("before", "after")
     return node is not None and any(

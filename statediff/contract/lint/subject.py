@@ -1,4 +1,4 @@
-"""What is checked: a contract as written, as bound, and the base state where one is at hand.
+"""The subject of a check: a contract as written, as bound, and the base state where one is at hand.
 
 Checks range over clauses and expressions without knowing their kinds: whatever a bound contract
 holds that reads something is a clause, whatever node it holds is an expression.
@@ -25,7 +25,7 @@ from statediff.model.view import View
 PASSING: Final = frozenset(kind.name for kind in KINDS if kind.must_hold)
 """Kinds whose clauses must hold; in the others, undefined decides nothing."""
 MAX_ENTITIES: Final = 50_000
-"""Of a larger type the base state is not searched; lint stays quick."""
+"""Most entities of a type whose base state is searched; lint stays quick."""
 
 _KIND_OF: Final = {section: kind for kind in KINDS for section in kind.sections}
 _ATTRIBUTES: Final = {name: key for kind in KINDS for name, key in kind.attributes.items()}
@@ -57,7 +57,7 @@ class Subject:
     """Tool of the sandbox → JSON Schema of its arguments; None where no sandbox is at hand."""
 
     def path(self, clause: str) -> NodePath:
-        """Where the clause stands in the document; the top for one that nobody wrote."""
+        """The place of the clause in the document; the top for one that nobody wrote."""
         return clause_paths(self.source).get(clause, ())
 
     def section(self, clause: str) -> str:
@@ -74,7 +74,7 @@ class Subject:
     def remark(
         self, code: str, path: NodePath, message: str, instead: str = "", offset: int = 0
     ) -> Problem:
-        """What is said about a node of the document."""
+        """A remark about a node of the document."""
         return remark(self.source, code, path, message, instead, offset)
 
     def clauses(self) -> Iterator[Any]:
@@ -149,7 +149,7 @@ def _nodes(clause: Any) -> Iterator[tuple[NodePath, str | None, Node]]:
 
 
 def clause_paths(source: Document) -> dict[str, NodePath]:
-    """Where every clause stands, by its id: written, or by its position in its list."""
+    """The place of every clause, by its id: written, or by its position in its list."""
     found: dict[str, NodePath] = {}
     places = {path: name for kind in KINDS for name, path in kind.places.items()}
 

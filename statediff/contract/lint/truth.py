@@ -135,7 +135,7 @@ def _values(node: Node) -> tuple[Value, ...] | None:
 
 
 def clash(a: Fact, b: Fact) -> bool:
-    """Whether the two cannot both be so. False where it cannot be known."""
+    """True if the two cannot both be so. False where it cannot be known."""
     if a.name != b.name:
         return False
     for known, other in ((a, b), (b, a)):
@@ -200,7 +200,7 @@ _VERB = {
 
 
 def width(subject: Subject) -> Iterator[Problem]:
-    """What is let through that its author may not have meant."""
+    """Remarks on changes that are let through and that the author may not have meant."""
     patterns = tuple(subject.patterns())
     explaining = [p for p in patterns if p.section is not Stage.FORBID]
     is_run = subject.source.value.get("sandbox") is not None
@@ -328,7 +328,7 @@ def _disjoint(a: Pattern, b: Pattern, name: str) -> bool:
 
 
 def _excludes(some: tuple[Node, ...], asked: tuple[Node, ...]) -> bool:
-    """Whether one of some conditions is that not all of what is asked holds."""
+    """True if one of some conditions is that not all of what is asked holds."""
     known = _texts(asked)
     return any(
         isinstance(node, Not)
@@ -339,7 +339,7 @@ def _excludes(some: tuple[Node, ...], asked: tuple[Node, ...]) -> bool:
 
 
 def _covers(forbidden: Pattern, other: Pattern) -> bool:
-    """Whether every change the other pattern means is one that is forbidden, by what is written."""
+    """True if every change the other pattern means is one that is forbidden, by what is written."""
     if not (
         set(other.types) <= set(forbidden.types)
         and other.operations <= forbidden.operations

@@ -28,7 +28,7 @@ PLACEHOLDERS: Final = {
     "owner": "somebody",
     "intent": "Say in a sentence what the run must bring about, and that nothing else may change.",
 }
-"""What a draft has where only its owner can say it."""
+"""Texts of a draft that stand where only its owner can say it."""
 ONE_EXAMPLE: Final = "one of the right runs did it, and no other"
 """The reason that a draft gives for what it saw once."""
 _CALLS: Final = re.compile(r"\bin\s+calls\b")

@@ -120,7 +120,7 @@ def hidden_character(text: str, *, is_key: bool) -> str | None:
 
 
 def has_surrogate(text: str) -> bool:
-    r"""Whether an escape such as `\ud800` put half a character into the text."""
+    r"""True if an escape such as `\ud800` put half a character into the text."""
     return _SURROGATE.search(text) is not None
 
 
@@ -146,7 +146,7 @@ class Explanation(NamedTuple):
 
 
 def explain_error(error: MarkedYAMLError, text: str) -> Explanation:
-    """What ruamel.yaml refused `text` for, and where to look."""
+    """The reason for which ruamel.yaml refused `text`, and where to look."""
     said = f"{error.context or ''} {error.problem or ''}"
     clue = next(
         (clue for clue in _CLUES if clue.said in said),
@@ -172,7 +172,7 @@ _EXPRESSION_LINE = re.compile(r"\s*(?:- +)*(?:(?:where|that|authorized_by|always
 
 @dataclass(frozen=True)
 class _Clue:
-    """What ruamel.yaml says, what we say, and whether to point at where the construct began."""
+    """A message of ruamel.yaml, ours for it, and whether to point at where the construct began."""
 
     said: str
     words: str
@@ -239,7 +239,7 @@ _TEXTS: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 
 @dataclass(frozen=True)
 class Position:
-    """Where a node stands, 1-based: its value, and its key.
+    """The position of a node, 1-based: its value, and its key.
 
     An item and the top have no key, so theirs is the value's; a value left empty is at its key.
     """
@@ -365,7 +365,7 @@ class Composer:
                 raise AssertionError(f"unexpected event {type(event).__name__}")
 
     def _is_bare(self, event: Event) -> bool:
-        """Whether it has neither anchor nor tag and is no alias; an alias has no value to read."""
+        """True if it has neither anchor nor tag and is no alias; an alias has no value to read."""
         assert isinstance(event, NodeEvent)  # noqa: S101  # the parser's grammar
         if isinstance(event, AliasEvent):
             self._problem(
@@ -538,7 +538,7 @@ class Composer:
 
 
 def _is_cut(event: Event, path: NodePath) -> bool:
-    """Whether it is the beginning of an expression that flow style cut.
+    """True if it is the beginning of an expression that flow style cut.
 
     A comma of the expression is between brackets or quotes, so they are open in what is before it.
     """
@@ -553,7 +553,7 @@ def _is_cut(event: Event, path: NodePath) -> bool:
 
 
 def holds_an_expression(path: NodePath) -> bool:
-    """Whether the language has an expression at that place of a document."""
+    """True if the language has an expression at that place of a document."""
     if not path or not _NAMES_OF_THE_AUTHOR.isdisjoint(path[:-1]):
         return False
     is_listed = len(path) > 1 and isinstance(path[-1], int)

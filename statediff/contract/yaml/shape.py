@@ -321,7 +321,7 @@ class _Option:
     type: Any
     description: str = ""
     pattern: str = ""
-    """What a text must match."""
+    """The pattern that a text must match."""
 
 
 def _options(annotation: Any, description: str = "", pattern: str = "") -> Iterator[_Option]:

@@ -118,11 +118,11 @@ def chunk_names(document: Json) -> set[str]:
 
 
 _ODD: Final = (LookupError, TypeError, ValueError, AttributeError, InputError)
-"""What a document of another form raises."""
+"""Errors that a document of another form raises."""
 
 
 def decision(judgement: Judgement) -> Json:
-    """What a trainer got, and what binds all of the judgement."""
+    """The decision that a trainer got, and the digest that binds all of the judgement."""
     verdict = judgement.verdict
     parts: dict[str, list[int]] = {}
     if verdict is not Verdict.INCONCLUSIVE:
@@ -140,7 +140,7 @@ def decision(judgement: Judgement) -> Json:
 
 
 def answer_from(document: Json) -> Value | NoAnswer:
-    """What such a document says. `BundleError`."""
+    """The answer of such a document. `BundleError`."""
     try:
         return doc.answer_from(document)
     except _ODD as error:

@@ -318,6 +318,6 @@ def _record(data: bytes, number: int, place: int) -> Mapping[str, Json]:
 
 
 def is_sampled(secret: bytes, number: int, share: float) -> bool:
-    """Whether a rollout is in the sample: a draw that only who has the secret can know."""
+    """True if a rollout is in the sample: a draw that only who has the secret can know."""
     drawn = int.from_bytes(hmac.digest(secret, b"whole %d" % number, "sha256")[:8])
     return drawn < share * 2**64

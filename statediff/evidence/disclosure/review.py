@@ -1,4 +1,4 @@
-"""What a reviewer sees of a bundle whose judgement is for auditors: the review.
+"""The review: a reviewer's view of a bundle whose judgement is for auditors.
 
 It is a piece of its own (`verify.REVIEW`): the clauses that do not hold with what was found, the
 changes, the answer and the calls. Rows have names that a key makes of their type and key, so that
@@ -49,7 +49,7 @@ def review(bundle: Bundle, key: bytes, settings: Settings) -> Json:
 
 
 def same_review(found: Json, bundle: Bundle) -> bool:
-    """Whether a bundle makes this review, whatever the key of its names was."""
+    """True if a bundle makes this review, whatever the key of its names was."""
     try:
         settings = settings_of(found["settings"])
     except (LookupError, TypeError, AttributeError):
@@ -80,7 +80,7 @@ class _Review:
 
     @cached_property
     def _said(self) -> str:
-        """What the reviewer has of the contract, white space between its words alone."""
+        """The contract as the reviewer has it, white space between its words alone."""
         return " ".join(self._bundle.data("contract.yaml").decode("utf-8").split())
 
     @cached_property
@@ -113,7 +113,7 @@ class _Review:
     # ---------------------------------------------------------------- names and texts
 
     def _is_said(self, text: str) -> bool:
-        """Whether a value is in the contract as it is, or names a part of the schema."""
+        """True if a value is in the contract as it is, or names a part of the schema."""
         flat = " ".join(text.split())
         if not flat or flat in self._names:
             return True
@@ -121,7 +121,7 @@ class _Review:
         return bool(re.search(pattern, self._said))
 
     def _is_worded(self, text: str) -> bool:
-        """Whether each word of an expression is one of the contract's or the schema's."""
+        """True if each word of an expression is one of the contract's or the schema's."""
         return self._words.issuperset(_WORD.findall(text))
 
     def _row(self, of: str, key: Json) -> str:
@@ -149,7 +149,7 @@ class _Review:
     # ---------------------------------------------------------------- values
 
     def _hide(self, why: Why, *, inside: bool = False) -> Json:
-        """What is in the place of a value, of a field or inside something."""
+        """The document in the place of a value, of a field or inside something."""
         self._withheld[why] += 1
         return ["text", f"(withheld: {why})"] if inside else ["excluded", f"withheld: {why}"]
 
@@ -215,7 +215,7 @@ class _Review:
         return self._value(answer)
 
     def _call(self, call: Json) -> Json:
-        """What was called: of its arguments and of what it returned only that there was any."""
+        """The call: of its arguments and of its result only that there was any."""
         tool = call["tool"] if self._is_said(call["tool"]) else "…"
         return {"tool": tool, "class": call["class"], "failed": call["error"] is not None}
 
@@ -256,7 +256,7 @@ class _Review:
         }
 
     def _is_about(self, of: str) -> bool:
-        """Whether a number or a time of the type is personal or secret."""
+        """True if a number or a time of the type is personal or secret."""
         return any(
             field["kind"] != "text" and self._why(of, name) is not None
             for name, field in self._fields.get(of, {}).items()
@@ -273,7 +273,7 @@ class _Review:
         return {"side": row["side"], "type": of, "key": key, "fields": fields}
 
     def _explanation(self, plain: AbstractSet[str], *, numbers: bool) -> Callable[[Json], Json]:
-        """What shows an explanation; `plain` are the sides of comparisons that are of no keys."""
+        """Shows an explanation; `plain` are the sides of comparisons that are of no keys."""
 
         def told(of: Json, keys: bool = True) -> Json:
             if isinstance(of, str):

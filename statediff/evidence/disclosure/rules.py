@@ -82,7 +82,7 @@ _OPEN: Final = frozenset({"user", "username", "login", "email", "name", "id", "t
 """Beside a secret under a name such as `credentials`, these members stay."""
 
 _C: Final = r"[A-Za-z0-9_\-+/=.~!@#%^*:?]"
-"""What a secret is made of inside a text."""
+"""The characters of a secret inside a text."""
 _WORD: Final = (
     r"(?:[A-Za-z0-9_\-]{0,40}?(?:password|passwd|passphrase|passcode|pwd|secret|api[_-]?key"
     r"|(?:access|private|account|secret|sharedaccess)[_-]?key|client[_-]?secret"

@@ -46,7 +46,7 @@ Places = Annotated[
 
 
 class DisclosureDocument(Part):
-    """What a disclosure file says of fields, for the copies of reviewers."""
+    """A disclosure file: the fields that reviewers' copies show or withhold."""
 
     shown: Places = ()
     personal: Places = ()
@@ -84,7 +84,7 @@ class Settings:
     replayable: Mapping[Any, str] = field(default_factory=dict, compare=False)
     """Verdict → the tier whose copy must suffice to replay it; `sign` refuses to break that."""
     names: dict[str, Why | None] = field(default_factory=dict, compare=False, repr=False)
-    """What names say by themselves, as far as it was asked."""
+    """The reasons that names give by themselves, as far as they were asked for."""
 
     def why(self, type_name: str, field_name: str) -> Why | None:
         """Why fewer may see the field, whatever is in it; None where its kind decides."""
@@ -96,7 +96,7 @@ class Settings:
         return None if places & self.shown else self.of_name(field_name)
 
     def of_name(self, name: str) -> Why | None:
-        """What a name says by itself."""
+        """The reason that a name gives by itself."""
         if name not in self.names:
             said = Why.SECRET if is_secret_name(name) else None
             self.names[name] = said or (Why.PERSONAL if is_personal_name(name) else None)
@@ -121,7 +121,7 @@ def settings_of(document: Any) -> Settings:
 
 
 def read_settings(path: Path | None) -> Settings:
-    """What a disclosure file says; the default without one. `UsageError`, `ContractError`."""
+    """The settings of a disclosure file; the default without one. `UsageError`, `ContractError`."""
     if path is None:
         return Settings()
     document = read_document(read_bytes(path), str(path))
@@ -129,7 +129,7 @@ def read_settings(path: Path | None) -> Settings:
 
 
 def settings_beside(contract: Path) -> Settings:
-    """What the file beside a contract says, or the one in the folder above it; else the default."""
+    """The settings of the file beside a contract, or in the folder above it; else the default."""
     for folder in (contract.parent, contract.parent.parent):
         if (path := folder / FILE).is_file():
             return read_settings(path)

@@ -50,7 +50,7 @@ def published_trust(folder: Path) -> tuple[Signer, ...]:
 
 
 def _fetcher(client: ModuleType, errors: ModuleType, folder: Path) -> Any:
-    """What python-tuf reads the folder with, as if it were a server."""
+    """The fetcher with which python-tuf reads the folder, as if it were a server."""
 
     def fetch(_self: object, url: str) -> Iterator[bytes]:
         if not _FILE.fullmatch(url) or not (folder / url).is_file():

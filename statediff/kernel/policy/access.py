@@ -51,7 +51,7 @@ class RecordedRead:
     names: tuple[str, ...]
     is_delivered: bool
     subsystem: str | None = None
-    """Where a search looked; None for everywhere, and for what is no search."""
+    """The subsystem that a search looked in; None for everywhere, and for what is no search."""
     is_search: bool = False
 
 
@@ -233,7 +233,7 @@ def cone(access: BoundAccess, run: CallContext) -> tuple[Finding, ...]:
 
 
 def _is_right(others: Iterable[Finding]) -> bool:
-    """Whether the answer, or where none is judged what the run was to bring about, is right."""
+    """True if the answer, or where none is judged what the run was to bring about, is right."""
     listed = list(others)
     for stage in (Stage.ANSWER, Stage.REQUIRE):
         truths = [finding.truth for finding in listed if finding.stage is stage]
@@ -268,7 +268,7 @@ class _Room:
 
     @cached_property
     def fetched(self) -> frozenset[str]:
-        """What was delivered before the answer; a search names, and delivers nothing."""
+        """The artifacts delivered before the answer; a search names, and delivers nothing."""
         return frozenset(
             each
             for look in self.looks.before_answer()
@@ -335,7 +335,7 @@ class _Room:
         return None, frozenset(causes)
 
     def _may_search(self, subsystem: str) -> bool:
-        """Whether something there may be granted; what a search names is held against the cone."""
+        """True if something there may be granted; what a search names is held against the cone."""
         holding = self.access.holding(subsystem)
         by_taking_part = holding is not None and holding.authorized_by is not None
         return subsystem in self.access.sees or by_taking_part
@@ -462,7 +462,7 @@ class _Room:
         return set() if gap is None else {gap}
 
     def _got(self, held: CapturedArtifact) -> int:
-        """Whether it was fetched validly, before the answer."""
+        """The truth of whether it was fetched validly, before the answer."""
         return held.inside if held.id in self.fetched else FALSE
 
     def _searched(self, subsystem: str) -> bool:
@@ -474,7 +474,7 @@ class _Room:
     # ------------------------------------------------------------ citations
 
     def _cited(self) -> tuple[str, ...] | None:
-        """What the answer cites, in order; None where it has no such list."""
+        """The citations of the answer, in order; None where it has no such list."""
         citing, answer = self.access.citing, self.run.context.answer
         if citing is None or isinstance(answer, NoAnswer):
             return None

@@ -1,4 +1,4 @@
-"""What may be judged on: which readings may be used, and the answer as the contract declares it.
+"""Admission: which readings may be used, and the answer as the contract declares it.
 
 An inadmissible reading makes the values of its source unobserved on that side, no matter who else
 supplies them (docs/design.md §3, Contradiction and Freshness). Ages come from the trial's clock.
@@ -153,7 +153,7 @@ _QUOTED: Final = re.compile(
 )
 _MARKS: Final = '"\u201c\u201d\u201e\u00ab\u00bb`'
 _BETWEEN: Final = f" \t\r\n{_SPACES}*_:=$\u20ac\u00a3\u00a5(~"
-"""What may stand between a value and the words before and after it."""
+"""Characters that may stand between a value and the words before and after it."""
 _WINDOW: Final = 400
 MAX_DIGITS: Final = 100
 
@@ -199,7 +199,7 @@ def _extracted(name: str, extractor: Extractor, text: str) -> Observed:
 
 
 def _is_there(found: _Found, extractor: Extractor, text: str) -> bool:
-    """Whether the declared words stand directly before and after it."""
+    """True if the declared words stand directly before and after it."""
     if extractor.after:
         before = text[max(0, found.start - _WINDOW) : found.start].rstrip(_BETWEEN + _MARKS + "-+")
         words = extractor.after.rstrip(_BETWEEN)
@@ -240,7 +240,7 @@ def _numbers(extractor: Extractor, text: str) -> Iterator[_Found]:
 
 
 def _is_hidden(character: str) -> bool:
-    """Whether the character shows nothing, so that digits on both sides of it look like one."""
+    """True if the character shows nothing, so that digits on both sides of it look like one."""
     return unicodedata.category(character) == "Cf"
 
 

@@ -144,7 +144,7 @@ UNATTRIBUTED: Final = Reason.UNATTRIBUTED()
 READS: Final = frozenset(
     {Read("trace", CALL_TYPE, "effects"), Read("trace", CALL_TYPE, "principal")}
 )
-"""What a clause with `by` reads of the log."""
+"""The part of the log that a clause with `by` reads."""
 MARKED_READS: Final = READS | {Read("trace", CALL_TYPE, "transactions")}
 """The same, where the log says which transactions calls made."""
 
@@ -301,7 +301,7 @@ NOBODY: Final = Attribution()
 
 
 def is_marked(trace: Trace) -> bool:
-    """Whether the log says of some call which transactions it made, and may be believed."""
+    """True if the log says of some call which transactions it made, and may be believed."""
     return any(action.transactions is not None for action in trace.told)
 
 
@@ -310,7 +310,7 @@ Own = Mapping[str, tuple[Diff, ...]]
 
 
 def attribution(trace: Trace, timelines: Timelines, own: Own) -> Attribution:
-    """What the log and the history say of who changed what."""
+    """Who changed what, as far as the log and the history say."""
     if trace.gap is None and all(action.effects is not None for action in trace.actions):
         touched: dict[str, frozenset[str | None]] = {}
         for action in trace.actions:

@@ -53,7 +53,7 @@ _UNMET: Final = {
 
 @dataclass(frozen=True)
 class ClauseRunner:
-    """What clauses are judged by: the context, all changes that Γ may match, and the moments."""
+    """Judges single clauses: holds the context, all changes that Γ may match, and the moments."""
 
     context: JudgingContext
     everything: Changes
@@ -104,7 +104,7 @@ def states_read(clause: Condition) -> frozenset[str]:
 def condition_within(
     clause: Condition, context: JudgingContext, moments: IntermediateStates
 ) -> Iterator[Finding]:
-    """What the clause finds if the run had ended at each of its known moments."""
+    """The findings of the clause if the run had ended at each of its known moments."""
     return (_as_of(clause, context, side) for side in moments.sides(states_read(clause)))
 
 
@@ -117,7 +117,7 @@ def _as_of(clause: Condition, context: JudgingContext, side: str) -> Finding:
 
 
 def condition_at_end(clause: Condition, context: JudgingContext) -> Finding:
-    """What the clause finds of the two states alone."""
+    """The finding of the clause over the two states alone."""
     eval_context = context.eval_context(clause.reads)
     stage = clause.section
     answer = context.answer if stage is Stage.ANSWER else None
@@ -195,14 +195,14 @@ def forbid_pattern(
 
 
 def _counts(pattern: Pattern) -> bool:
-    """Whether the pattern is about all that it matches, and not about each of it."""
+    """True if the pattern is about all that it matches, and not about each of it."""
     return pattern.low > 1 or (any(pattern.that.values()) and not pattern.speaks_of_each)
 
 
 def forbidden_within(
     pattern: Pattern, context: JudgingContext, moments: IntermediateStates
 ) -> Iterator[Finding]:
-    """What the pattern finds of each transaction, and of what had changed once it was through."""
+    """The findings of the pattern over each transaction, and over the changes up to its end."""
     counts = _counts(pattern)
     for stretch in moments.stretches(pattern.types, context):
         among = stretch.standing if counts and stretch.standing else stretch.candidates
@@ -210,7 +210,7 @@ def forbidden_within(
 
 
 def forbidden_at_end(pattern: Pattern, context: JudgingContext, candidates: Changes) -> Finding:
-    """What the pattern finds of the changes between the two states of the context."""
+    """The finding of the pattern over the changes between the two states of the context."""
     doubts = relevant(pattern, context, ~FALSE)
     waiting = doubt_causes(doubts)
     matches = qualified(pattern, context, context.matches(pattern, candidates), waiting)
@@ -273,7 +273,7 @@ def require_pattern(
 def exceeded_within(
     pattern: Pattern, context: JudgingContext, moments: IntermediateStates
 ) -> Iterator[Finding]:
-    """Whether there were too many once each transaction was through."""
+    """A finding for each transaction after which there were too many."""
     return (
         at(exceeded(pattern, s.context, s.standing), s.where)
         for s in moments.stretches(pattern.types, context)
@@ -540,7 +540,7 @@ def _each(
     pattern: Pattern, context: JudgingContext, matches: list[Match], eval_context: EvalContext,
     entity_set: EntitySet,
 ) -> int:  # fmt: skip
-    """Whether `that` holds of every matched entity."""
+    """The truth of `that` over every matched entity."""
     total = FALSE if entity_set.incomplete else 0
     passed = True
     for match in matches:

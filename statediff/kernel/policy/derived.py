@@ -41,7 +41,7 @@ _STAGE = Stage.REQUIRE
 
 @dataclass
 class _Checked:
-    """What is known of the entities looked at; `open` is why others may be wrong."""
+    """The entities looked at, as far as they are known; `open` is why others may be wrong."""
 
     masks: dict[Any, tuple[int, frozenset[Cause]]] = field(default_factory=dict)
     created: set[Any] = field(default_factory=set)
@@ -151,7 +151,7 @@ def _named_by_changes(rule: Derived, context: JudgingContext) -> frozenset[objec
 def _kept(
     rule: Derived, context: JudgingContext, key: Key, now: EntityRef, is_created: bool
 ) -> tuple[int, frozenset[Cause], tuple[Seen, ...], Cause]:
-    """Whether the field equals the expression after the run, or moved as it moved."""
+    """The truth of whether the field equals the expression after the run, or moved as it moved."""
     eval_context = context.eval_context(rule.reads)
     mask = outcomes(rule.after, eval_context, {"it": now})
     seen = tuple(eval_context.seen)
@@ -176,7 +176,7 @@ def _kept(
 def _may_move(
     rule: Derived, context: JudgingContext, key: Key, now: EntityRef
 ) -> tuple[int, frozenset[Cause]]:
-    """Whether the field's change follows from the expression: it moved, too.
+    """The truth of whether the field's change follows from the expression: it moved, too.
 
     Where it did not, the field was not kept before the run, and the one who put it right was not
     the system.
@@ -197,7 +197,7 @@ def _may_move(
 def may_show(
     context: JudgingContext, moments: IntermediateStates, rule: Derived, key: Key, side: str
 ) -> bool:
-    """Whether the field may show, at a moment of the run, what the system keeps.
+    """True if the field may show, at a moment of the run, what the system keeps.
 
     It shows what the expression is at that moment or at another one, or moved since the run began
     as the expression had by then: a system may write the two in different transactions. Only a
@@ -214,7 +214,7 @@ def _as_of(context: JudgingContext, side: str) -> JudgingContext:
 
 
 def _may_show(rule: Derived, key: Key, now: JudgingContext, there: JudgingContext) -> bool:
-    """Whether the field as it is `now` may be, or have moved as, the expression is `there`."""
+    """True if the field as it is `now` may be, or have moved as, the expression is `there`."""
     field_now = {"it": now.entity_ref("after", rule.type, key)}
     at, by = now.eval_context(rule.reads), there.eval_context(rule.reads)
     then = _then(there, rule.type, key)

@@ -40,7 +40,7 @@ def every(pattern: Pattern, context: JudgingContext) -> Finding | set[Cause]:
         return found
 
     def about(name: str, key: Key) -> set[Cause]:
-        """What doubts about a change of the entity wait for."""
+        """The observations that doubts about a change of the entity wait for."""
         places = (name, None), (name, key_order(key))
         return doubt_causes(doubt for place in places for doubt in doubted().get(place, ()))
 

@@ -235,7 +235,7 @@ def cleared(clauses: Sequence[ClauseTruth], findings: Iterable[Finding]) -> Sequ
 
 
 def result_of(clauses: Iterable[ClauseTruth], result: Result) -> Verdict | None:
-    """What the clauses of one result come to; None where there are none."""
+    """The verdict that the clauses of one result fold to; None where there are none."""
     truths = [c.truth for c in clauses if c.result is result]
     return _VERDICTS[kleene(truths)] if truths else None
 
@@ -299,7 +299,7 @@ def combine(
 
 
 def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
-    """Whether the clause uses the identities of the type: only if its reads say that it does not.
+    """True if the clause uses the identities of the type: only if its reads say that it does not.
 
     What an effect clause ranges over is the type it names, beside what it reads.
     """

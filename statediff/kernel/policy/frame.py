@@ -86,7 +86,7 @@ def _counted(schema: Schema) -> dict[tuple[object, ...], str]:
 
 
 def _ends(delta: Delta) -> tuple[int, int] | None:
-    """What the counter was and is; None where it is no whole number, or is gone."""
+    """The counter before and after; None where it is no whole number, or is gone."""
     before: object = 0
     after: object = ABSENT
     if delta.op is Op.UPDATE and delta.path == COUNT and not delta.steps:
@@ -99,7 +99,7 @@ def _ends(delta: Delta) -> tuple[int, int] | None:
 
 
 def _is_exact(ends: tuple[int, int], keys: Iterable[Key]) -> bool:
-    """Whether the counter is what it was, raised to the highest key that came."""
+    """True if the counter is what it was, raised to the highest key that came."""
     before, after = ends
     listed = [key[0] for key in keys if len(key) == 1]
     numbers = [key for key in listed if type(key) is int]
@@ -123,7 +123,7 @@ class ExplainedDelta(NamedTuple):
 
 
 class ExplanationVote(NamedTuple):
-    """What one clause says of its explaining one delta: TRUE, FALSE, or what that waits for."""
+    """One clause's word on whether it explains one delta: TRUE, FALSE, or what that waits for."""
 
     delta: Delta
     by: str
@@ -178,7 +178,7 @@ def _unexplained_delta(delta: Delta, open_: Sequence[ExplanationVote]) -> Explai
 
 
 def _said(pattern: Pattern, context: JudgingContext) -> Iterator[ExplanationVote]:
-    """What the pattern says of the deltas it matches."""
+    """The votes of the pattern on the deltas that it matches."""
     matches, bound = _candidates(pattern, context)
     for match in matches:
         for delta in match.change.deltas:
@@ -195,7 +195,7 @@ def _said(pattern: Pattern, context: JudgingContext) -> Iterator[ExplanationVote
 
 
 def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match], KnownMask]:
-    """What the pattern matches, and whether it may explain it.
+    """The changes that the pattern matches, and whether it may explain each.
 
     A require clause explains whatever it matches: that there are too many, or that `that` fails of
     them, is its own finding. An allow clause explains nothing beyond its `count` and `that`.
@@ -301,7 +301,7 @@ def frame(
 
 
 def _waiting(unsure: Iterable[ExplainedDelta]) -> Iterator[Cause]:
-    """What it waits for whether each of the changes is explained."""
+    """The observations that the question waits for whether each of the changes is explained."""
     for entry in unsure:
         for why in entry.causes:
             yield Reason.OF_CHANGE(change=change(entry.delta), cause=cause(why))
@@ -336,12 +336,12 @@ def readings_parted(context: JudgingContext) -> list[Finding]:
 
 
 def is_parted(doubt: Doubt) -> bool:
-    """Whether readings of the place agreed before the run, and contradict each other now."""
+    """True if readings of the place agreed before the run, and contradict each other now."""
     return doubt.cause.partition(": ")[0] == PARTED
 
 
 def _explains_any_number(pattern: Pattern) -> bool:
-    """Whether the pattern explains each change it matches, however many there are."""
+    """True if the pattern explains each change it matches, however many there are."""
     if pattern.section is Stage.REQUIRE:
         return True
     return pattern.high is None and all(node is None for node in pattern.that.values())
@@ -415,7 +415,7 @@ def _votes_within(
 
 
 def _brought(delta: Delta, net: Delta) -> bool:
-    """Whether the transaction's change is the net one."""
+    """True if the transaction's change is the net one."""
     if delta.op is not net.op:
         return False
     if isinstance(delta.after, Entity) or isinstance(net.after, Entity):

@@ -60,7 +60,7 @@ class CommitOrder:
     made: Mapping[tuple[str, int], _Made] = field(default_factory=dict)
 
     def precedes(self, one: tuple[str, int], other: tuple[str, int]) -> bool:
-        """Whether one commit is known to have come before the other, of another source or not."""
+        """True if one commit is known to have come before the other, of another source or not."""
         if one[0] == other[0]:
             return one[1] < other[1]
         first, then = self.made.get(one), self.made.get(other)
@@ -76,7 +76,7 @@ NO_ORDER: Final = CommitOrder()
 ORDER_READS: Final = frozenset(
     Read("trace", CALL_TYPE, name) for name in ("transactions", "started_at", "finished_at")
 )
-"""What a clause that waits for the order of two sources reads of the log."""
+"""The part of the log that a clause reads which waits for the order of two sources."""
 
 
 def commit_order(trace: Trace, claims: Mapping[tuple[str, int], Claim]) -> CommitOrder:
@@ -97,12 +97,12 @@ def commit_order(trace: Trace, claims: Mapping[tuple[str, int], Claim]) -> Commi
 MAX_ORDERS: Final = 512
 """States of several sources that are tried with each other; with more, their order stays open."""
 MAX_CUTS: Final = 65_536
-"""Of which the log may rule out all but so many."""
+"""The most cuts of which the log may rule some out."""
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What one transaction changed by itself, and what had changed of all it touched by then."""
+    """The changes of one transaction by itself, and all changes by then of what it touched."""
 
     own: Diff
     so_far: Diff
@@ -128,7 +128,7 @@ class Cut(NamedTuple):
     side: str
     view: View
     is_certain: bool
-    """Whether every possible order of the commits leads through it."""
+    """True if every possible order of the commits leads through it."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class IntermediateStates:
         return {Reason.NO_HISTORY(cause=cause(gap)) for gap in found if gap is not None}
 
     def is_still(self, types: Iterable[str]) -> bool:
-        """Whether it is known that these types never changed."""
+        """True if it is known that these types never changed."""
         return not any(self._moves(name) for name in types)
 
     def moving(self, types: Iterable[str]) -> tuple[SourceTimeline, ...]:
@@ -219,7 +219,7 @@ class IntermediateStates:
     def _is_possible(
         self, lines: Sequence[SourceTimeline], steps: Sequence[list[int]], at: Sequence[int]
     ) -> bool:
-        """Whether no commit that is still to come there is known to precede one that was made."""
+        """True if no commit that is still to come there is known to precede one that was made."""
         made = [(x.source, numbers[n]) for x, numbers, n in zip(lines, steps, at, strict=True) if n]
         ahead = [
             (x.source, numbers[n + 1])
@@ -229,7 +229,7 @@ class IntermediateStates:
         return not any(self.order.precedes(one, other) for one in ahead for other in made)
 
     def stretches(self, types: Iterable[str], context: JudgingContext) -> Iterator[Stretch]:
-        """What each transaction changed and what had changed by then, for the lines of the types.
+        """The changes of each transaction, and those by then, for the lines of the types.
 
         Between two known states with a gap there may have been others, so that no transaction is
         known by itself: there only what had changed by then is given.

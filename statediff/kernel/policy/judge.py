@@ -90,7 +90,7 @@ WEIGHTS: Final = {Label.REVERSIBLE: 1, Label.CONDITIONAL: 3, Label.IRREVERSIBLE:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the judgement rests on: both views, the diff, the answer, and what was refused."""
+    """The evidence of a judgement: both views, the diff, the answer, and what was refused."""
 
     before: View
     after: View
@@ -108,7 +108,7 @@ class Evidence:
     held: Mapping[str, Finding] = field(default_factory=dict)
     """Clauses that are known to hold, which are not evaluated."""
     explains: bool = True
-    """Whether all is explained now; else when somebody asks for it, by judging once more."""
+    """True if all is explained now; else when somebody asks for it, by judging once more."""
 
     def begin(self, clause: str) -> None:
         """From now on, what is read is read for the clause."""
@@ -136,7 +136,7 @@ def _heard(reads: Iterable[Read]) -> Iterable[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
-    """What every step of one judgement reads."""
+    """The common input of every step of one judgement."""
 
     contract: Contract
     evidence: Evidence
@@ -153,7 +153,7 @@ class _Trial:
 
     @cached_property
     def clauses(self) -> ClauseRunner:
-        """What judges single clauses."""
+        """The judge of single clauses."""
         given = self.evidence
         return ClauseRunner(self.context, self.everything, given.moments, given.begin, given.held)
 

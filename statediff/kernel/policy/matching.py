@@ -92,7 +92,7 @@ def selected(pattern: Pattern, change: Change) -> tuple[Delta, ...]:
 
 
 def selects(pattern: Pattern, delta: Delta) -> bool:
-    """Whether the pattern selects all that the update changed; to forbid it, some of it is enough.
+    """True if the pattern selects all that the update changed; to forbid it, some of it is enough.
 
     An object that is replaced as a whole changes what a clause forbids inside it.
     """
@@ -181,7 +181,9 @@ class JudgingContext:
         self.changes = changes(deltas)
         self.tell: Telling = WHOLE
         self._ledger: Ledger | None = None
-        """Where reads are noted for the clause at hand; None: what one asked serves the others."""
+        """The ledger in which reads are noted for the clause at hand; None: what one asked serves
+        the others.
+        """
         self.doubts = doubts
         self.answer = answer
         self.ending = ending
@@ -194,7 +196,7 @@ class JudgingContext:
         self.tied: frozenset[str] = frozenset()
         """The types of which a change may follow from another one (`Schema.tied`)."""
         self.fields: dict[frozenset[Read], _FieldsOf] = {}
-        """What clauses read of each type, as far as it was asked for."""
+        """The fields of each type that clauses read, as far as they were asked for."""
         self.entity_sets: Mapping[tuple[str, str], EntitySet] = _WhenAsked(self._make_entity_sets)
         self.walks: dict[Any, Any] = {}
         self.together: tuple[tuple[Changes, Sequence[Pattern]], ...] = ()
@@ -433,7 +435,7 @@ class JudgingContext:
         return seen
 
     def _noting(self, work: Callable[[], Made]) -> tuple[Made, frozenset[Look]]:
-        """What the work comes to, and what it looks at: nothing is noted for a clause yet."""
+        """The result of the work, and what it looks at: nothing is noted for a clause yet."""
         return (work(), _NO_LOOKS) if self._ledger is None else self._ledger.noting(work)
 
     def _note(self, looks: frozenset[Look]) -> None:
@@ -597,12 +599,12 @@ class JudgingContext:
 
 
 def doubt_cause(doubt: Doubt) -> Explanation:
-    """What a doubt waits for."""
+    """The observation that a doubt waits for."""
     return Reason.IN(place=doubt.where, cause=cause(doubt.cause))
 
 
 def doubt_causes(doubts: Iterable[Doubt]) -> set[Cause]:
-    """What the doubts wait for."""
+    """The observations that the doubts wait for."""
     return set(map(doubt_cause, doubts))
 
 

@@ -120,7 +120,7 @@ def changes(deltas: Iterable[Delta]) -> Changes:
 
 
 def place_of(entity_ref: EntityRef | Unknown, path: FieldPath) -> Result:
-    """What is known of a place inside a field, as the expressions see it."""
+    """The value at a place inside a field, as far as the expressions see it."""
     held = field_of(entity_ref, path.field)
     if path.steps and isinstance(held, Unknown):
         return Unknown(held.causes)  # the digest of the whole says nothing of a part
@@ -135,7 +135,7 @@ def place_of(entity_ref: EntityRef | Unknown, path: FieldPath) -> Result:
 
 
 def field_of(entity_ref: EntityRef | Unknown, path: str) -> Result:
-    """What is known of a field, as the expressions see it."""
+    """The value of a field, as far as the expressions see it."""
     if isinstance(entity_ref, Unknown):
         return Unknown(entity_ref.causes)
     if entity_ref.row is None:
@@ -188,7 +188,7 @@ Subject = TypeVar("Subject")
 
 
 class Member(NamedTuple, Generic[Subject]):
-    """What a pattern may match: its place among all, and every form that it can have."""
+    """A change that a pattern may match: its place among all, and every form that it can have."""
 
     number: int
     subject: Subject
@@ -197,7 +197,7 @@ class Member(NamedTuple, Generic[Subject]):
 
 @dataclass(frozen=True)
 class Group(Generic[Subject]):
-    """What is of one type and shape, and what was looked at to know its forms."""
+    """Changes of one type and shape, and what was looked at to know their forms."""
 
     members: tuple[Member[Subject], ...]
     looks: frozenset[Look]
@@ -292,7 +292,7 @@ class _Test:
         return self.root, own.field, own.part if isinstance(own, FieldOf) else own.steps
 
     def value_in(self, it: EntityRef | Unknown, new: EntityRef | Unknown | None) -> Result:
-        """What the field is in one form of the change."""
+        """The field in one form of the change."""
         own = self.own
         if isinstance(own, FieldOf):
             return field_value(own, it if self.root == "it" else ABSENT if new is None else new)
@@ -340,7 +340,7 @@ def _test(part: Node) -> _Test | None:
 
 
 def _is_fixed(node: Node) -> bool:
-    """Whether it is the same for each change, and reads no state."""
+    """True if it is the same for each change, and reads no state."""
     if isinstance(node, Const | InputOf):
         return True
     return all(

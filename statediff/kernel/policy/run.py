@@ -1,4 +1,4 @@
-"""What assertions about the run are judged on: the calls, and the states between the two ends.
+"""The evidence that assertions about the run are judged on: calls, and states between the two ends.
 
 The log is evidence about conduct, never about the state. What it holds happened; what it does not
 hold may have happened unless it is complete. A log that the agent could have written is its own

@@ -101,7 +101,7 @@ def _net(clauses: Iterable[Pattern | Condition]) -> tuple[Pattern | Condition, .
 
 
 def _awaits_end(clause: Pattern | Condition) -> bool:
-    """Whether it is a condition on the answer, or on how the run ended."""
+    """True if it is a condition on the answer, or on how the run ended."""
     is_condition = isinstance(clause, Condition)
     return is_condition and any(read.root in ("answer", "run") for read in clause.reads)
 
@@ -128,7 +128,7 @@ def stand(contract: Contract, judgement: Judgement) -> SoFar:
 
 
 def _counts(entry: ClauseTruth) -> bool:
-    """Whether the clause says something of a run that goes on: nothing is required of it yet."""
+    """True if the clause says something of a run that goes on: nothing is required of it yet."""
     return entry.stage is not Stage.REQUIRE or not is_own(entry.clause)
 
 
@@ -186,7 +186,7 @@ def violated_for_good(
 
 @dataclass(frozen=True)
 class _Past:
-    """What a run did so far, and the contract that its end will be judged by."""
+    """A run up to now, and the contract that its end will be judged by."""
 
     contract: Contract
     run: CallContext
@@ -241,7 +241,7 @@ class _Past:
 
     @property
     def is_followed(self) -> bool:
-        """Whether the frame reads the history of some source."""
+        """True if the frame reads the history of some source."""
         contract = self.contract
         asks = any(rule.needs_history for rule in contract.evidence)
         return asks and not contract.frame_is_open
@@ -267,7 +267,7 @@ class _Past:
         return None
 
     def _may_explain(self, patterns: Iterable[Pattern], delta: Delta) -> bool:
-        """Whether something may explain such a change, in some state of this run or another."""
+        """True if something may explain such a change, in some state of this run or another."""
         if delta.type == COUNTERS or delta.type in self.contract.schema.tied:
             return True
         if any((d.type, d.field) == (delta.type, delta.path) for d in self.contract.derived):
@@ -353,7 +353,7 @@ def _nodes(pattern: Pattern) -> Iterator[Node]:
 
 
 def _reads_only(nodes: Iterable[Node], roots: frozenset[str]) -> bool:
-    """Whether no expression ranges over other states, reads the answer, or how the run ended."""
+    """True if no expression ranges over other states, reads the answer, or how the run ended."""
     for node in nodes:
         for part in walk(node):
             if isinstance(part, AnswerOf | RunOf):

@@ -266,7 +266,7 @@ def _too_early(clause: Order, commit: tuple[str, int], run: CallContext) -> Find
 
 @dataclass(frozen=True)
 class _Commits:
-    """Whether an effect happened in each transaction of its source."""
+    """The truth, for each transaction of a source, of whether an effect happened in it."""
 
     source: str
     masks: tuple[int, ...]
@@ -289,7 +289,7 @@ def _commits(what: Happens, moments: IntermediateStates) -> _Commits:
 
 
 def _happened(what: Happens, diff: Diff) -> int:
-    """Whether the effect is among these changes."""
+    """The truth of whether the effect is among these changes."""
     if any(d.type == what.type and d.op in what.operations for d in diff.deltas):
         return TRUE
     return TRUE | FALSE if any(d.type == what.type for d in diff.doubts) else FALSE
@@ -362,7 +362,7 @@ def turn_place(gate: Gate, run: CallContext) -> int | Explanation:
 
 
 def _reply(gate: Gate, held: Turn) -> Value | Unknown:
-    """What the agent replied: null where the harness heard it say nothing."""
+    """The agent's reply: null where the harness heard it say nothing."""
     if not isinstance(held.reply, NoAnswer):
         return held.reply
     if held.gate is not None:

@@ -63,7 +63,7 @@ def shown_entity(type_name: str, key: Key) -> Explanation:
 
 
 def shown_result(result: Result) -> Explanation:
-    """What an expression evaluated to, as an argument."""
+    """The value of an expression, as an argument."""
     match result:
         case Explanation():
             return result
@@ -150,7 +150,7 @@ def _quantified(name: str, looked: Looked) -> Explanation:
 
 
 def _unfolded(seen: Iterable[Seen], depth: int = 3) -> Iterator[Seen]:
-    """What was compared, with what the quantifiers among it looked at in their place."""
+    """The comparisons made, each quantifier replaced by what it looked at."""
     for entry in seen:
         if entry.looked is None:
             yield entry

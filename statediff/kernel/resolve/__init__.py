@@ -103,7 +103,7 @@ def resolve(
 
 @dataclass(frozen=True)
 class _Scope:
-    """What decides whose word counts: see `resolve`."""
+    """The rules that decide whose word counts: see `resolve`."""
 
     schema: Schema
     delivered: Mapping[str, set[str]]
@@ -268,7 +268,7 @@ def _delivered(capture: Capture) -> dict[str, list[tuple[str, Table]]]:
 
 
 def _knows_absence(capture: Capture, scope: _Scope, type_name: str) -> bool:
-    """Whether every source of the type read all it has on this side, and the type was not there.
+    """True if every source of the type read all it has on this side, and the type was not there.
 
     That is a table made or dropped in the run.
     """
@@ -337,7 +337,7 @@ def _keyed(table: Table) -> dict[Any, tuple[Key, Row]]:
 
 
 def _agreed(earlier: Table | None, key: Key, field: str | None = None) -> bool:
-    """Whether the sources agreed on the field of the entity, or on whether there is the entity."""
+    """True if the sources agreed on the field of the entity, or on whether there is the entity."""
     row = None if earlier is None else earlier.row(key)
     if earlier is None or row is None:
         return earlier is not None and earlier.enumeration.is_complete

@@ -137,7 +137,7 @@ def pair(rule: IdentityRule, base: Matching, most: int = MAX_MATCHINGS) -> Pairi
 def _differ_only_in_opaque_ids(
     rule: IdentityRule, clusters: list[_Cluster], tables: Sequence[Table | None]
 ) -> bool:
-    """Whether in each cluster the candidates of either side are one content under several ids.
+    """True if in each cluster the candidates of either side are one content under several ids.
 
     Natural keys that only look alike are no ids, and what was not observed may differ.
     """
@@ -160,7 +160,7 @@ def _differ_only_in_opaque_ids(
 
 
 def _same_content(rule: IdentityRule, one: Row, other: Row) -> bool:
-    """Whether two rows are known to be the same but for opaque ids that both have or both lack."""
+    """True if two rows are known to be the same but for opaque ids that both have or both lack."""
     for name in one.keys() | other.keys():
         a, b = one.get(name, ABSENT), other.get(name, ABSENT)
         if isinstance(a, Unobserved) or isinstance(b, Unobserved):

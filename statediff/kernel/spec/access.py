@@ -161,7 +161,7 @@ class Room:
 
     @cached_property
     def window(self) -> frozenset[str] | None:
-        """What was put before the agent without its asking; None where nothing was."""
+        """The artifacts put before the agent without its asking; None where nothing was."""
         tools = {reader.tool for reader in self.access.readers}
         own = [a for a in self.run.trace.actions if a.tool == "window" and a.tool not in tools]
         names = [name for a in own for name in _names(a.result, "artifacts") or ()]
@@ -169,7 +169,7 @@ class Room:
 
     @cached_property
     def delivered(self) -> list[Read]:
-        """What was delivered before the answer."""
+        """The reads delivered before the answer."""
         before = self._answered_at()
         return [r for at, r in self._calls if r is not None and at < before and r.is_delivered]
 

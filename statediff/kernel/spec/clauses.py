@@ -75,7 +75,7 @@ class Case:
     """The sides of which the changes are the difference."""
 
     def eval(self, **env: v.Result) -> Eval:
-        """Where an expression is evaluated; a variable that is None is absent."""
+        """The room in which an expression is evaluated; a variable that is None is absent."""
         return Eval(self.world, {n: ABSENT if held is None else held for n, held in env.items()})
 
     def thing(self, end: int, type_name: str, key: Key) -> Thing:

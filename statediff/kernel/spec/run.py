@@ -467,7 +467,7 @@ class Run:
     # ------------------------------------------------------------ turns and actions
 
     def turn(self, gate: c.Gate) -> Decided:
-        """What holds once the agent is done with a message of the user."""
+        """The decision on a gate, once the agent is done with a message of the user."""
         turns, place = self.trace.turns or (), self._message_heard(gate)
         if place is None:
             return UNKNOWN

@@ -84,7 +84,7 @@ class Table(NamedTuple):
     below: tuple[str, ...] = ()
 
     def may_miss(self, key: Key) -> bool:
-        """Whether an entity of this key may be there, if it is not among the rows."""
+        """True if an entity of this key may be there, if it is not among the rows."""
         if self.is_complete or not self.below or not key or not isinstance(key[0], str):
             return not self.is_complete
         return key[0].startswith(self.below)
@@ -107,7 +107,7 @@ class World:
     ending: RunEnding | None = None
     timeline: Timeline | None = None
     is_strict: bool = False
-    """What nobody can read of what the run wrote is undefined, and not unknown."""
+    """True where a value that the run wrote and nobody can read is undefined, and not unknown."""
     kept_out: frozenset[tuple[str, str]] = frozenset()
     """(type, field) of which no capture has the content."""
 

@@ -1,1 +1,1 @@
-"""What every system shares: protocols, the receipt, tools, a sandbox made of systems."""
+"""The common part of every system: protocols, the receipt, tools, a sandbox made of systems."""

@@ -42,7 +42,7 @@ def _every_row(_type: str, _key: Key) -> bool:
 
 
 class CapturedBase:
-    """What sources show in their base state; `counts` says which rows are part of it."""
+    """The base state of sources; `counts` says which rows are part of it."""
 
     def __init__(self, name: str, counts: Callable[[str, Key], bool] = _every_row) -> None:
         self._name = name
@@ -92,7 +92,7 @@ class CapturedBase:
         }
 
     def verify(self, sources: Sequence[Source]) -> tuple[SourceProof, tuple[Drift, ...]]:
-        """What the sources show now, and all that differs from the base."""
+        """The sources as they are now, and all that differs from the base."""
         try:
             shown = self.look(sources)
         except StatediffError as error:
@@ -123,7 +123,7 @@ class CapturedBase:
                 yield Drift(source, name, *said)
 
     def _compare(self, name: str, base: Table, now: Table) -> tuple[str, str] | None:
-        """What to say of two tables of one name; None where they are equal."""
+        """The difference of two tables of one name in words; None where they are equal."""
         if _seen(base) != _seen(now):
             return _seen(base), _seen(now)
         if [c.digest for c in base.chunks] == [c.digest for c in now.chunks]:

@@ -23,7 +23,7 @@ class Below:
 
     scheme: str
     apply: Callable[[Place], bool]
-    """Whether there was something to do it to."""
+    """Do it; True if there was something to do it to."""
     names: tuple[str, ...]
     """Types whose changes show it, beside `source.NAME`."""
 
@@ -38,10 +38,10 @@ class Place:
 
     @property
     def path(self) -> Path:
-        """Where a file or a folder lies."""
+        """The path of a file or a folder."""
         return Path(unquote(urlsplit(self.url).path.replace("//", "/")))
 
     @property
     def home(self) -> Path:
-        """Where an embedded system keeps its files."""
+        """The folder in which an embedded system keeps its files."""
         return self.sandbox.access().folder.parent / "systems" / self.source / "home"

@@ -24,12 +24,12 @@ _OF_THE_PATH: Final = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
 
 
 def is_of_the_path(error: Exception) -> bool:
-    """Whether what is at a path is why it cannot be opened, rather than the machine."""
+    """True if what is at a path is why it cannot be opened, rather than the machine."""
     return isinstance(error, OSError) and error.errno in _OF_THE_PATH
 
 
 def is_no_folder(path: Path) -> bool:
-    """Whether no folder is at the path that could be read: a link, a file, nothing."""
+    """True if no folder is at the path that could be read: a link, a file, nothing."""
     try:
         is_folder = stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError) as error:

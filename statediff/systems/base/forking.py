@@ -84,7 +84,7 @@ class _Child:
         self._said: dict[str, Any] | None = None
 
     def said(self, seconds: float) -> dict[str, Any]:
-        """What it said when it was ready. `ValueError` if it does not say so in time."""
+        """The words of the child when it was ready. `ValueError` if it does not say so in time."""
         if self._said is None:
             self._said = self._answer(seconds)
         return self._said

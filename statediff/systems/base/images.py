@@ -29,7 +29,7 @@ class StoredFile:
 
 
 def file_text(file: StoredFile | None) -> str:
-    """What it is, for people."""
+    """The kind of file, for people."""
     return "no such file" if file is None else str(file)
 
 

@@ -23,7 +23,9 @@ from statediff.model.state import ChunkStore, State
 from statediff.systems.base.forking import Order
 
 MAX_KEPT_BYTES: Final = 256 * 1024 * 1024
-"""Of all states together, as the evaluator reads them; a server keeps them compressed."""
+"""The most bytes of all states together, as the evaluator reads them; a server keeps them
+compressed.
+"""
 MAX_KEPT: Final = 2_000
 _ALL: Final = 1_000_000_000
 
@@ -60,7 +62,7 @@ class KeptStates:
         self.states.append((datetime.now(UTC).isoformat(), zlib.compress(state, 1)))
 
     def answer(self, after: int, now: bytes) -> Order:
-        """What the evaluator gets: the states after the first so many; `now` is the last one."""
+        """The evaluator's answer: the states after the first so many; `now` is the last one."""
         self.check(now)
         states = [[at, json.loads(zlib.decompress(each))] for at, each in self.states[after:]]
         return {

@@ -57,7 +57,7 @@ class LiveSource:
         self._last: Source | None = None
         self._opened: Source | None = None
         self._stood: _Standing | None = None
-        """What the path was before the run; None of what is no path."""
+        """The path as it was before the run; None of what is no path."""
 
     @property
     def name(self) -> str:
@@ -157,14 +157,14 @@ class LiveSource:
 
 @dataclass(frozen=True)
 class _Standing:
-    """What a path is, without following it."""
+    """A path as it stands, without following it."""
 
     links: tuple[Path, ...]
     """The path and the folders above it, as far as they are links."""
     file: tuple[int, int] | None
     """Device and number of a regular file."""
     is_shared: bool
-    """Whether the file has other names."""
+    """True if the file has other names."""
 
 
 def _standing(place: StateInput) -> _Standing | None:
@@ -210,7 +210,7 @@ def kept_input(reader: StateReader, place: StateInput, within: Path) -> StateInp
 
 
 def _keyed_as(before: State, part: SourceCapture, store: ChunkStore) -> SourceCapture:
-    """What was read, with nothing known of a type that got another key than it had.
+    """The reading, with nothing known of a type that got another key than it had.
 
     Of a type without rows before, only the run's rows say what names them.
     """

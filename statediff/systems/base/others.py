@@ -25,7 +25,7 @@ from statediff.model.readings import Capture
 
 OTHERS_FORM: Final = "statediff.others/1"
 MAX_OPERATIONS: Final = 2000
-"""Of one of them in one trial: feeds follow 10,000 transactions of a source."""
+"""The most operations of one of them in a trial: feeds follow 10,000 transactions of a source."""
 _END_SECONDS: Final = 10.0
 
 
@@ -137,7 +137,7 @@ class Others:
         self._threads.clear()
 
     def work(self) -> tuple[OthersWork, ...]:
-        """What they did, by source, once they stopped."""
+        """Their work, by source, once they stopped."""
         return tuple(
             OthersWork(
                 source=source,
@@ -152,7 +152,7 @@ class Others:
         return tuple((n, sum(d.by == n for d in self.deeds)) for n in sorted(self.entries))
 
     def as_json(self, before: Capture, after: Capture) -> dict[str, Any]:
-        """What they did between two captures, as a document for the trial's folder."""
+        """Their work between two captures, as a document for the trial's folder."""
         return {
             "form": OTHERS_FORM,
             "seed": self.seed,

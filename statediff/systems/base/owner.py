@@ -14,7 +14,7 @@ from typing import Final
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 STARTED_FIELD: Final = 19
-"""Of those in /proc/PID/stat that follow the name, which may hold blanks, and the state."""
+"""The field of /proc/PID/stat, counted behind the name, which may hold blanks, and the state."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Owner:
     started: int
     """In ticks since the machine started."""
     namespace: int
-    """Of process numbers: a container's are not the machine's."""
+    """The namespace of process numbers: a container's are not the machine's."""
     boot: str
 
     @property
     def label(self) -> str:
-        """What `parse` reads back; fit for a file's name."""
+        """The text that `parse` reads back; fit for a file's name."""
         return f"{self.pid}-{self.started}-{self.namespace}-{self.boot}"
 
     @staticmethod
@@ -49,7 +49,7 @@ class Owner:
         return Owner(int(pid), int(started), int(namespace), boot)
 
     def is_dead(self) -> bool:
-        """Whether it is certain that the process is gone; what cannot be known is False."""
+        """True if it is certain that the process is gone; what cannot be known is False."""
         if self.boot != _boot():
             return True
         if self.namespace != _namespace():

@@ -38,7 +38,7 @@ class SystemKind:
     load: Callable[[], type[System]]
     """Imports and returns the class that makes systems of this kind."""
     requirement: str | None = None
-    """What `pip install` gets the libraries that `load` needs with; None where it needs no more."""
+    """The requirement of `pip install` for the libraries of `load`; None where it needs no more."""
     programs: tuple[str, ...] = ()
     """Modules that `requirement` brings and that only a process of the system's own imports."""
     by_url: Callable[[], type[System]] | None = None
@@ -54,11 +54,11 @@ class UrlTools:
     make: Callable[[str, str], tuple[Tool[Any], ...]]
     """The tools, by the source's name and the URL."""
     answers: Callable[[str], bool] = lambda _url: True
-    """Whether an URL of these schemes reaches such a system."""
+    """True for the URL of such a system, of one of these schemes."""
     is_general: bool = False
     """They are for URLs that the tools of no other system answer for."""
     requirement: str | None = None
-    """What `pip install` gets the libraries that `make` needs with; None where it needs no more."""
+    """The requirement of `pip install` for the libraries of `make`; None where it needs no more."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class StateInput:
     label: str
     """How messages name it; of a URL without its password."""
     content: bytes | None = None
-    """What was read from standard input; None of a path."""
+    """The bytes from standard input; None of a path."""
     url: str | None = None
-    """Where a running system is, its password included; None of a path."""
+    """The URL of a running system, its password included; None of a path."""
 
 
 def _no_path(_path: Path) -> bool:
@@ -87,40 +87,42 @@ class StateReader:
     """One form of a system's state, e.g. a SQLite file or a server at a URL."""
 
     name: str
-    """What the source is called where a command line gives no name."""
+    """The name of the source where a command line gives none."""
     description: str
     """For messages, with its article: `a SQLite database`."""
     recognizes: Callable[[Path], bool] | None = None
-    """Whether a path that exists holds it (None: none does); `InputError` where nobody can look."""
+    """True for an existing path that holds it (None: none does); `InputError` where nobody can
+    look.
+    """
     schemes: frozenset[str] = frozenset()
     """Schemes of the URLs that it reads, in lower case, e.g. `postgresql`."""
     path_of: Callable[[str], Path] | None = None
     """The path that such a URL names; None where it names a running system."""
     requirement: str | None = None
-    """What `pip install` gets the libraries that `source` needs with; None if it needs no more."""
+    """The requirement of `pip install` for the libraries of `source`; None if it needs no more."""
     source: Callable[[str, StateInput, Refinement | None], Source]
-    """What reads it, by the source's name and the refinement of its schema."""
+    """Makes the source that reads it, by the source's name and the refinement of its schema."""
     series: Callable[[str, Sequence[StateInput], Refinement | None], Sequence[Source]] | None = None
-    """What reads all states of one source, in their order, where all decide what its schema is."""
+    """Makes the sources of all states, in their order, where all decide what the schema is."""
     kept: Callable[[str, StateInput, Refinement | None, Clock], KeptPairs | None] | None = None
     """A state before, read once, for many states after: `series` gives the same of each pair. None
     of a state that only `series` can read."""
     could_read: Callable[[Path], bool] = _no_path
-    """Whether a path that another reader recognizes may be meant for this one, by a URL of its."""
+    """True for a path that another reader recognizes and that a URL of this one may mean."""
     keep: Callable[[StateInput], StateInput] | None = None
     """The state as it is now, for `series` to read later. None where a copy of the path is that."""
     is_any_system: bool = False
-    """What it reads was captured of any system, and may be compared with that system."""
+    """True where its states were captured of any system, and may be compared with that system."""
     is_general: bool = False
     """It reads what no other reader recognizes."""
     sandbox: Callable[[Path], tuple[str, str]] | None = None
     """The kind of source that a sandbox has for such a state, and the key that names the state."""
     sandbox_types: str | None = None
-    """What the names of the state's types begin with, which such a sandbox writes as `types`."""
+    """The beginning of the names of the state's types, which such a sandbox writes as `types`."""
     standard_input_bytes: int | None = None
     """Bytes of standard input that it reads at most; None where `-` is not for it."""
     unreadable: str = "cannot be read"
-    """What messages say of a state of which not even the schema can be read."""
+    """The words of messages for a state of which not even the schema can be read."""
 
     def url_of(self, path: Path) -> str:
         """Where a program reaches a state of an absolute path, as sandboxes say it too."""
@@ -144,7 +146,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class SystemPlugin:
-    """What one system brings: sandboxes, sources, tools, states by path, as far as it has them."""
+    """The offer of one system: sandboxes, sources, tools, states by path, as far as it has them."""
 
     interface: int
     """The version of the core's interface that it is made for, as its author wrote it."""
@@ -161,8 +163,8 @@ class SystemPlugin:
     faults: Callable[[], Mapping[str, Below]] | None = None
     """Class and operator → what an agent can do to it that changes no row."""
     wire: Callable[[], Wire] | None = None
-    """What its requests over HTTP say, for a recorder between an agent and the system."""
+    """Describes its requests over HTTP, for a recorder between an agent and the system."""
     images: Callable[[str | None], Mapping[str, str]] | None = None
     """The exact images that servers of this process run in, and that of an agent: name → digest."""
     checks: Callable[[], Iterator[Check]] | None = None
-    """What of this machine decides whether it works, for `doctor`."""
+    """The checks of this machine on which it depends, for `doctor`."""

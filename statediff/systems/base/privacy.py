@@ -1,4 +1,4 @@
-"""What other programs of the same user read of this process, and of those that it begins (Linux).
+"""Privacy of this process, and of those that it begins, from programs of the same user (Linux).
 
 `/proc` shows them the environment that a process began with, and its memory, unless it forbids
 that. Keys that the evaluator was given are there, of models, of databases and for signing. So the

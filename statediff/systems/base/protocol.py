@@ -1,4 +1,4 @@
-"""What a system and a sandbox do, and the receipt that proves a reset.
+"""The protocols of a system and a sandbox, and the receipt that proves a reset.
 
 A `System` is one resettable thing of a sandbox, e.g. a database or a mailbox. A pack's source names
 its kind (`sqlite`, `smtp`, …); the plug-in object of its system (`plugin.py`) says which class
@@ -43,7 +43,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class SourceProof:
-    """What one source was found to be: the base's digest, the digest found, and its size."""
+    """The proof of one source: the base's digest, the digest found, and its size."""
 
     source: str
     method: str
@@ -67,8 +67,9 @@ class Receipt:
     proofs: tuple[SourceProof, ...]
     drift: tuple[Drift, ...] = ()
     isolation: str = "none"
-    """What keeps the agent from the evaluator: `container`, or one of
-    `statediff.agents.isolation.KINDS`. `none`: it could reach what the evaluator's user can."""
+    """The boundary between agent and evaluator: `container`, or one of
+    `statediff.agents.isolation.KINDS`. `none`: it could reach what the evaluator's user can.
+    """
     is_trace_trusted: bool = False
     """The caller answers for the agent's own log of its calls (`--trust-trace`)."""
     others: tuple[tuple[str, int], ...] = ()
@@ -82,7 +83,7 @@ class Receipt:
     endpoints: tuple[str, ...] = ()
     """`HOST:PORT` of all that the agent reached, where its network was its own."""
     refused: tuple[str, ...] = ()
-    """What it asked for beside them, and did not get."""
+    """The endpoints that it asked for beside them, and did not get."""
 
     @property
     def ok(self) -> bool:
@@ -162,17 +163,17 @@ class System(Protocol):
         """It is in its base state again, as far as it can tell. Raises `SandboxError`."""
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        """What an independent look finds, and all that is not as in the base; never repaired."""
+        """The result of an independent look, and all that is not as in the base; never repaired."""
 
     @property
     def url(self) -> str:
-        """Where an agent reaches it, e.g. `smtp://127.0.0.1:40213`."""
+        """The URL at which an agent reaches it, e.g. `smtp://127.0.0.1:40213`."""
 
     def sources(self) -> tuple[Source, ...]:
-        """What the evaluator reads: the source itself and its `looks`."""
+        """The evaluator's sources: the source itself and its `looks`."""
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What sees every commit of a run; attached after `verify`, detached before `reset`.
+        """The feeds of every commit of a run; attached after `verify`, detached before `reset`.
 
         None of a system that offers no history.
         """
@@ -250,7 +251,7 @@ class Offered:
     declared: tuple[ToolEntry, ...] = ()
     """Those that the sandbox file declares besides."""
     folder: Path = Path()
-    """Where its commands start."""
+    """The folder in which its commands start."""
 
 
 @dataclass(frozen=True)
@@ -311,16 +312,16 @@ class Sandbox(Protocol):
         """All systems are in their base state again, as far as the sandbox can tell."""
 
     def verify(self, clock: Clock) -> Receipt:
-        """What an independent look finds; never assumed, never repaired."""
+        """The result of an independent look; never assumed, never repaired."""
 
     def access(self) -> Access:
-        """What the agent gets. The evaluator's credentials are not in it."""
+        """The agent's access. The evaluator's credentials are not in it."""
 
     def sources(self) -> tuple[Source, ...]:
-        """What the evaluator reads, sorted by name."""
+        """The evaluator's sources, sorted by name."""
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What sees the run between its ends, sorted by source; none of a system without one.
+        """The feeds of the run between its ends, sorted by source; none of a system without one.
 
         They are attached after `verify` and detached before the next `reset`.
         """

@@ -57,7 +57,7 @@ class Reaper:
                 os.close(each)
 
     def is_running(self) -> bool:
-        """Whether it is there still; False as well in a process that did not make it."""
+        """True if it is there still; False as well in a process that did not make it."""
         try:
             is_there = os.waitpid(self.pid, os.WNOHANG) == (0, 0)
         except ChildProcessError:
@@ -133,7 +133,7 @@ def _spawn(waits: int, handle: int | None, name: str, arguments: tuple[str, ...]
 
 
 def _wait(has_handle: bool) -> bool:
-    """Whether the process that began this one is gone; False where it has released it."""
+    """True if the process that began this one is gone; False where it has released it."""
     watched = [0, _HANDLE] if has_handle else [0]
     while True:
         ready, _, _ = select.select(watched, [], [])

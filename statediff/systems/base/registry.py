@@ -215,7 +215,7 @@ def state_reader(path: Path) -> StateReader:
 
 
 def _recognizes(path: Path, reader: StateReader) -> bool:
-    """Whether it does; a folder that may not be entered holds no form that is seen inside it."""
+    """True if it does; a folder that may not be entered holds no form that is seen inside it."""
     try:
         return reader.recognizes is not None and reader.recognizes(path)
     except OSError:
@@ -247,7 +247,7 @@ def assumed_types() -> Mapping[str, tuple[EntityType, ...]]:
 
 
 def state_url_reader(url: str) -> StateReader:
-    """What reads the running system at the URL; `UsageError` names the schemes that are read."""
+    """The reader of the running system at the URL; `UsageError` names the schemes that are read."""
     scheme = urlsplit(url).scheme
     having = [
         (name, plugin.states)

@@ -12,7 +12,7 @@ from statediff.errors import SandboxError
 
 
 def load_seed(path: Path, what: str = "a seed") -> Any:
-    """What the YAML in the file says. Raises `SandboxError`."""
+    """The document of the YAML file. Raises `SandboxError`."""
     try:
         return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, YAMLError) as error:

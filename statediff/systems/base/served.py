@@ -25,7 +25,9 @@ from statediff.systems.base.waiting import LOOK_SECONDS, MOST_SECONDS, STALL_SEC
 STOP_SECONDS: Final = 2.0
 ANSWER_SECONDS: Final = 1.0
 _OWN_SHARE: Final = 0.9
-"""Of the time that a question may take: the server's. Its parent says in time that it gave none."""
+"""The server's share of the time that a question may take. Its parent says in time that it gave
+none.
+"""
 _POLL_SECONDS: Final = 0.01
 _READ_BYTES: Final = 64 * 1024
 
@@ -52,11 +54,11 @@ class ServerProcess:
         self._log: IO[bytes] | None = None
         self._asked = 0
         self._read = b""
-        """What it has said beyond the last whole line."""
+        """The bytes that it has said beyond the last whole line."""
 
     @property
     def pid(self) -> int:
-        """Of the running process; 0 if there is none."""
+        """The number of the running process; 0 if there is none."""
         return 0 if self._child is None else self._child.pid
 
     @property
@@ -117,7 +119,7 @@ class ServerProcess:
     def question(
         self, question: dict[str, Any], seconds: float = ANSWER_SECONDS
     ) -> dict[str, Any] | None:
-        """What the one that serves answers, `in_progress` at least; None if it does not."""
+        """The answer of the one that serves, `in_progress` at least; None if it gives none."""
         return self.ask(question, seconds)
 
     def in_progress(self, seconds: float = ANSWER_SECONDS) -> int | None:
@@ -265,7 +267,7 @@ class ForkedServer(ServerProcess):
     def question(
         self, question: dict[str, Any], seconds: float = ANSWER_SECONDS
     ) -> dict[str, Any] | None:
-        """What the server of this trial answers, `in_progress` at least; None if it does not.
+        """The answer of this trial's server, `in_progress` at least; None if it gives none.
 
         One that takes more than so many seconds is ended: its late answer would be taken for
         another's.

@@ -1,4 +1,4 @@
-"""What a tool is: a name, a typed form of its arguments, a class, and what it does.
+"""Tools: a name, a typed form of the arguments, a class, and an act.
 
 A tool's arguments are a document from outside, so they are a pydantic model: strict, closed, with a
 JSON Schema that any client understands.
@@ -18,8 +18,9 @@ from statediff.model.trace import ActionClass, Mark
 MAX_TEXT: Final = 256 * 1024
 """Characters that one text of a call may have."""
 MAX_RESULT_BYTES: Final = 60 * 1024
-"""Of a result as JSON, so that it is recorded whole; of what would be more the agent gets the
-beginning only, and the answer says so."""
+"""The most bytes of a result as JSON, so that it is recorded whole; of a longer one the agent gets
+the beginning only, and the answer says so.
+"""
 MAX_SECONDS: Final = 20.0
 """How long a system may take to answer one call."""
 
@@ -36,7 +37,7 @@ class ToolError(Exception):
 
 @dataclass(frozen=True)
 class Done:
-    """What an act returns that knows more of what it did than its result."""
+    """The return of an act that knows more of its effects than its result."""
 
     result: Any
     marks: tuple[Mark, ...] | None = None

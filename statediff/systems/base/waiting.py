@@ -19,11 +19,11 @@ STALL_SECONDS: Final = 60.0
 MOST_SECONDS: Final = 900.0
 LOOK_SECONDS: Final = 0.25
 _WORK_SECONDS: Final = 0.05
-"""Of the processor: what sleeps and only now and then looks at the clock uses less in a stall."""
+"""Seconds of the processor: a program that sleeps and now and then looks at the clock uses less."""
 _BUSY: Final = frozenset("RD")
 """States of a process that uses or waits for the processor, or waits for a disk."""
 _USER_FIELD: Final = 11
-"""Of /proc/PID/stat after the name: time used by it and by the children that it has waited for."""
+"""The field of /proc/PID/stat behind the name: time used by it and by children it waited for."""
 
 
 class Patience:

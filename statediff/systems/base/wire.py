@@ -1,4 +1,4 @@
-"""What an agent's requests over HTTP say, system by system.
+"""The meaning of an agent's requests over HTTP, system by system.
 
 A recorder stands between an agent and the systems that it reaches over HTTP. It knows what every
 request has; what else one says, only the plug-in of its system knows (`SystemPlugin.wire`).
@@ -25,20 +25,20 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Described:
-    """What a request is, as a call of the agent."""
+    """A request as a call of the agent."""
 
     action_class: ActionClass
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Beside its path and query."""
     marks: tuple[Mark, ...] | None = ()
-    """What of the system's history it made; None where nobody knows."""
+    """The transactions of the system's history that it made; None where nobody knows."""
     done: Callable[[tuple[Mark, ...], bytes | None], tuple[Mark, ...]] | None = None
     """Those of the marks that the beginning of the answer says were done; None of it, no answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wire:
-    """What a system's own protocol adds to HTTP."""
+    """A system's own protocol over HTTP."""
 
     describe: Callable[[str, Request], Described | None] | None = None
     """By the source's name; None of a request that is not of the system's own kind."""

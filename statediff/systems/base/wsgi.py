@@ -46,7 +46,7 @@ class _Handler(WSGIRequestHandler):
         return environ
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
-        """What is asked is the application's affair."""
+        """Print nothing: requests are the application's affair."""
 
 
 class TooLong(Exception):

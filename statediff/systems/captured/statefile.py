@@ -42,7 +42,7 @@ _FAULTS: Final = (
     *(OSError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile),
     *(zlib.error, struct.error),
 )
-"""What a damaged or hostile file leads to."""
+"""Errors to which a damaged or hostile file leads."""
 
 
 def write_state(capture: Capture, path: Path, *, is_refined: bool) -> None:

@@ -121,7 +121,7 @@ def run_command(
 
 
 def clean_up(name: str, command: str, folder: str, seconds: str) -> None:
-    """What `down` does, where the process that was to call it is gone."""
+    """Do the work of `down`, where the process that was to call it is gone."""
     with contextlib.suppress(SandboxError):
         run_command(name, command, Path(folder), float(seconds) if seconds else None)
 

@@ -69,7 +69,9 @@ class ExternalSystem:
                 raise look.problem("kind", f"{look.name!r} is `of` a system: it takes a `url` only")
         limit = source.texts.get("timeout")
         self._seconds = None if limit is None else float(seconds(limit))
-        """Of each command, and of the wait for what `up` began; None: as long as they work."""
+        """The limit of each command, and of the wait for what `up` began; None: as long as they
+        work.
+        """
         self._word = secrets.token_hex(8)
         self._sources = tuple(_ExternalSource(each) for each in (source, *looks))
         self._base = CapturedBase(source.name)
@@ -89,7 +91,7 @@ class ExternalSystem:
 
     @property
     def look_urls(self) -> Mapping[str, str]:
-        """Where an agent reaches the further sources."""
+        """The URLs at which an agent reaches the further sources."""
         return {look.name: agent_url(look) for look in self._looks}
 
     @property

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from statediff.systems.base.tool import Tool
 
 _ADMINISTRATION: Final = frozenset({".git"})
-"""What of a checkout is no file of its work tree."""
+"""The parts of a checkout that are no files of its work tree."""
 
 
 def _sandbox() -> type[System]:

@@ -101,7 +101,7 @@ class EmbeddedDirectory:
             ) from error
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        """What is in the folder, and every entry that is not as in the base."""
+        """The entries of the folder, and every one that is not as in the base."""
         found = self._scan_place()
         drift = tuple(
             Drift(
@@ -176,7 +176,7 @@ def _pack_files(source: str, folder: Path) -> Iterator[tuple[str, Leaf]]:
 
 
 def _stays_inside(path: str, target: str) -> bool:
-    """Whether a link leads to a place in the folder, by its text: nothing is looked up."""
+    """True if a link leads to a place in the folder, by its text: nothing is looked up."""
     at = os.path.normpath(os.path.join(os.path.dirname(path), target))  # noqa: PTH118, PTH120 - text
     return not target.startswith("/") and at != ".." and not at.startswith("../")
 

@@ -56,7 +56,7 @@ NOT_OBSERVED: Final = (
     f"changes of owner among the evaluator's user, {SERVICE_USER} and {AGENT_USER} (containers)",
     *(f"the attribute `{name}`: {why}" for name, why in LEFT_OUT.items()),
 )
-"""What is not looked at of a tree of files."""
+"""The facts of a tree of files that nobody looks at."""
 ROOT: Final = "."
 """The path of the folder itself."""
 

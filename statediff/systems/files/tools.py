@@ -112,7 +112,7 @@ class Folder:
         self._hidden = hidden
 
     def entries(self, path: str) -> Any:
-        """What is in the folder, sorted."""
+        """The entries of the folder, sorted."""
         with (
             _refuse_as_tool_error(path),
             self._inside(self._parts(path, may_be_empty=True)) as (folder, _),
@@ -210,7 +210,7 @@ class Folder:
 
 @contextmanager
 def _refuse_as_tool_error(path: str) -> Iterator[None]:
-    """What the system refuses is the call's error."""
+    """Turn refusals of the system into errors of the call."""
     try:
         yield
     except (OSError, ValueError) as error:

@@ -42,7 +42,7 @@ class NotRead(StatediffError):
 
 
 class EntryKind(Enum):
-    """What stands under a name in a folder."""
+    """The kind of thing under a name in a folder."""
 
     FILE = "file"
     DIRECTORY = "directory"
@@ -81,7 +81,7 @@ class Entry:
     content: bytes | None = None
     """The content of a small file (`Limits.content_bytes`)."""
     target: bytes | None = None
-    """What a link points at, as text; it is never looked up."""
+    """The target of a link, as text; it is never looked up."""
     device: int | None = None
     """The number of a device."""
     is_empty: bool = False
@@ -98,7 +98,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Tree:
-    """What was found below a folder: entries sorted by path.
+    """The entries found below a folder, sorted by path.
 
     `gaps` is why entries may be missing, each with how the paths of those begin; empty means that
     there are no others. A file that could not be read is an entry with its own cause, and no gap.
@@ -164,12 +164,12 @@ class Folder:
             return attributes(entry_path(parent, name or b"."))
 
     def kind(self, path: bytes) -> EntryKind | None:
-        """What kind of thing stands at `path`; None when nothing does."""
+        """The kind of thing at `path`; None when there is none."""
         found = self.look(path)
         return None if found is None else found.kind
 
     def look(self, path: bytes) -> Entry | None:
-        """What stands at `path`, without its content; None when nothing does."""
+        """The entry at `path`, without its content; None when there is none."""
         status = self.status(path)
         if status is None:
             return None
@@ -178,7 +178,7 @@ class Folder:
         return Entry(path, kind, status.st_mode, status.st_size, names=names)
 
     def status(self, path: bytes) -> os.stat_result | None:
-        """What the file system says of what stands at `path`; None when nothing does."""
+        """The file system's facts of the entry at `path`; None when there is none."""
         try:
             with self._parent(path) as (parent, name):
                 return os.lstat(name or b".", dir_fd=parent)
@@ -220,7 +220,7 @@ class Folder:
             yield from _blocks(parent, name, status, path)
 
     def target(self, path: bytes) -> bytes:
-        """What the link at `path` points at."""
+        """The target of the link at `path`."""
         try:
             with self._parent(path) as (parent, name):
                 return os.readlink(name, dir_fd=parent)

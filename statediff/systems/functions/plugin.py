@@ -46,7 +46,7 @@ def url_of(function: Callable[[], Any]) -> str:
 
 
 def content_of(url: str) -> bytes:
-    """What the function returns, as JSON tables. `InputError` where it fails or returns others."""
+    """The return of the function as JSON tables. `InputError` where it fails or returns others."""
     function = _lent.get(url) or named_function(url.partition("://")[2], "the function of a source")
     try:
         tables = function()

@@ -1,1 +1,1 @@
-"""What issue trackers share: their tools, and REST with the agent's account."""
+"""The common part of issue trackers: their tools, and REST with the agent's account."""

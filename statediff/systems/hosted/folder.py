@@ -35,8 +35,9 @@ PROGRAM: Final = EntityType(
         Field("content", Kind.TEXT),
     ),
 )
-"""What the tracker goes by, or what nobody expects there. `content` is a digest, or what an entry
-is that is no regular file; `mode` its permissions as four octal digits."""
+"""A program or setting of the tracker, or a thing that nobody expects there. `content` is a digest,
+or the kind of an entry that is no regular file; `mode` its permissions as four octal digits.
+"""
 _ODD_MODE: Final = 0o7113
 """No tracker makes a file of its data that anybody may write or run."""
 _FOR_ITS_OWNER_TO_READ: Final = 0o400

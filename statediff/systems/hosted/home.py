@@ -97,7 +97,7 @@ class ServedHome(ABC):
 
     @abstractmethod
     def _differences(self, found: Image) -> Iterator[Difference]:
-        """What differs from the image, in words."""
+        """The differences from the image, in words."""
 
     def _put_back(self) -> None:
         """The home is the image, and nothing is beside it. Raises `SandboxError`."""

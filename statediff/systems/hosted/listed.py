@@ -39,7 +39,7 @@ _EMPTY: Final[tuple[Any, ...]] = (None, "", (), [], {})
 
 @dataclass
 class Listing:
-    """What was listed: rows by the type's name, and why a type is not known whole."""
+    """The listed rows by the type's name, and why a type is not known whole."""
 
     rows: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     gaps: dict[str, str] = field(default_factory=dict)
@@ -124,7 +124,7 @@ def _unlike(one: Listing, other: Listing) -> frozenset[str]:
 
 
 def rest(answer: Mapping[str, Any], *known: str) -> dict[str, Any]:
-    """What an answer says beside its `known` members, without what is empty."""
+    """The rest of an answer beside its `known` members, without what is empty."""
     return {name: each for name, each in answer.items() if name not in known and not _is_void(each)}
 
 
@@ -139,7 +139,7 @@ def row_of(entity: EntityType, row: Mapping[str, Any]) -> Row:
 
 
 def cell_of(cell: Any, kind: Kind) -> Observed:
-    """What a program's own value means in a field of this kind."""
+    """The meaning of a program's own value in a field of this kind."""
     if isinstance(cell, Unobserved):
         return cell
     if kind is Kind.TIMESTAMP:

@@ -29,7 +29,7 @@ from statediff.model.values import printable
 from statediff.systems.sqlite.feed import SqliteFeed
 
 Mark: TypeAlias = tuple[int, ...]
-"""What changes whenever a file or folder does."""
+"""Numbers that change whenever a file or folder does."""
 Marks: TypeAlias = Mapping[str, Mark]
 """Path below a folder, that of a folder with `/` at its end → its mark."""
 
@@ -87,11 +87,11 @@ class RetoldFeed(ABC):
 
     @abstractmethod
     def marks(self) -> Marks:
-        """Of every file and folder beside the database, now. Raises `OSError`."""
+        """The marks of every file and folder beside the database, now. Raises `OSError`."""
 
     @abstractmethod
     def is_gap(self, path: str, is_new: bool) -> bool:
-        """Whether a file that was changed there, or added, leaves nobody knowing when."""
+        """True if a file that was changed there, or added, leaves nobody knowing when."""
 
     @abstractmethod
     def told(
@@ -193,7 +193,7 @@ def _unlisted(error: OSError) -> SourceUnavailable:
 
 
 def _agree(told: State, before: State) -> bool:
-    """Whether the two are the same in all that is known of the first."""
+    """True if the two are the same in all that is known of the first."""
     return told.tables.keys() == before.tables.keys() and all(
         table.chunks == before.tables[name].chunks
         for name, table in told.tables.items()

@@ -1,1 +1,1 @@
-"""What relational databases share: their schema, how SQL is classified, and their tools."""
+"""The common part of relational databases: their schema, how SQL is classified, and their tools."""

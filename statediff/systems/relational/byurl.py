@@ -96,17 +96,17 @@ class DatabaseByUrl(ABC):
 
     @abstractmethod
     def reader(self, url: str) -> Source:
-        """What reads the database at the URL."""
+        """The source that reads the database at the URL."""
 
     @abstractmethod
     def cause_of(self, error: Any) -> str:
-        """What the server said, fit for a message."""
+        """The words of the server, fit for a message."""
 
     # ---------------------------------------------------------------- a system
 
     @property
     def url(self) -> str:
-        """Where an agent reaches it; with the password that the environment holds for the account.
+        """The agent's URL, with the password that the environment holds for the account.
 
         An agent's own environment has no password of ours.
         """
@@ -201,7 +201,7 @@ class DatabaseByUrl(ABC):
             self.drop(admin, self.pristine)
 
     def _amounts_now(self) -> Mapping[str, Amount] | None:
-        """What the database itself holds; None where that cannot be seen."""
+        """The amounts that the database itself holds; None where that cannot be seen."""
         try:
             found = self._base.look([self.reader(self._url)])
         except SandboxError:
@@ -235,7 +235,7 @@ def _is_not_of_ours(type_name: str, key: Key) -> bool:
 
 
 def _is_left_over(name: str) -> bool:
-    """Whether it is a copy of a process of this machine that is gone."""
+    """True if it is a copy of a process of this machine that is gone."""
     found = _COPY.fullmatch(name)
     if found is None or found[1] != _HOST:
         return False

@@ -1,4 +1,4 @@
-"""Whether two definitions of SQL mean the same, however they are written.
+"""The comparison of two definitions in SQL by their meaning, however they are written.
 
 Spaces, comments, the case of words, quotes around what can only be a name, and parentheses that
 order nothing are spelling. What `sqlglot` does not parse is compared word by word.
@@ -24,7 +24,7 @@ _LONGEST: Final = 20_000
 
 
 def means_the_same(one: str, other: str, dialect: str) -> bool:
-    """Whether nothing but the spelling of the two definitions differs."""
+    """True if nothing but the spelling of the two definitions differs."""
     if one == other:
         return True
     forms = words(one), words(other)
@@ -60,7 +60,7 @@ def _bare(name: str) -> str:
 
 
 def _tree(text: str, dialect: str) -> Any:
-    """What the definition says, without what orders nothing; None where it is not understood."""
+    """The tree of the definition, without what orders nothing; None where it is not understood."""
     import sqlglot  # noqa: PLC0415 - for a definition that changed, which few do
 
     bare = _WORD.sub(lambda found: _bare(found[0]) if found["name"] else found[0], text)

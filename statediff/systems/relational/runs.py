@@ -32,10 +32,12 @@ from statediff.model.values import Key, key_order
 
 HELD_ROWS: Final = 50_000
 HELD_BYTES: Final = 64 * 1024 * 1024
-"""What is held at once, whichever is reached first; bytes are those of text and binary values."""
+"""The most rows and bytes held at once, whichever is reached first; bytes of text and binary
+values.
+"""
 _DECODED_ROWS: Final = 256
 _DECODED_BYTES: Final = 64 * 1024
-"""What is decoded at once of each run: of a long table there are hundreds."""
+"""The most bytes decoded at once of each run: of a long table there are hundreds."""
 _CACHE_BYTES: Final = 1024 * 1024
 
 

@@ -1,4 +1,4 @@
-"""What relational sources share: names, tables that cannot be read whole, a schema that goes on."""
+"""The common part of relational sources: names, tables read in part, a schema that goes on."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ MAX_KNOWN_BYTES: Final = 1024 * 1024
 
 
 class Encoded:
-    """What rows became, by their place and their content, for this process.
+    """The tables that rows became, by their place and their content, for this process.
 
     Most tables of a run are those of the state before it, and of the run before that.
     """
@@ -94,11 +94,11 @@ def plain_form(rows: Any) -> bytes | None:
 
 
 _PLAIN_FORM: Final = 2
-"""Of `marshal`: equal values have one form, whatever else refers to them."""
+"""The version of `marshal` in which equal values have one form, whatever else refers to them."""
 
 
 class Listed(Protocol):
-    """What a catalogue lists beside the tables: type → its rows, and why some are missing."""
+    """The rows that a catalogue lists beside the tables, by type, and why some are missing."""
 
     @property
     def objects(self) -> Mapping[str, list[Row]]: ...
@@ -109,7 +109,7 @@ class Listed(Protocol):
 
 @dataclass
 class Pass:
-    """What one pass over a table met, beside its rows."""
+    """The findings of one pass over a table, beside its rows."""
 
     skipped_rows: int = 0
     cause: str | None = None
@@ -117,7 +117,7 @@ class Pass:
 
 
 class Shelf:
-    """Where one reading puts its tables; `failures` collects what could not be read."""
+    """The place of one reading's tables; `failures` collects those that could not be read."""
 
     def __init__(self, store: ChunkStore) -> None:
         self.store = store
@@ -130,7 +130,7 @@ class Shelf:
         return build_table(entity_type, rows, self.store, like=like, is_sorted=is_sorted)
 
     def in_bulk(self, reader: Bulk[B], read: Iterable[Any], like: Table | None) -> Table:
-        """What was read in columns as a table; `NotInBulk` where the rows must be looked at."""
+        """The table of a reading in columns; `NotInBulk` where the rows must be looked at."""
         return build_from_blocks(reader.type, reader.blocks(read), reader.encode, self.store, like)
 
     def distinct(
@@ -222,7 +222,7 @@ class Shelf:
         return build_table(entity_type, (), self.store, like=like)
 
     def fail(self, table: Table, cause: str) -> Table:
-        """What was read of the table, which is not all, or nothing at all."""
+        """The table as far as it was read, which is not all, or nothing at all."""
         self.failures.append(f"{table.type.name}: {cause}")
         coverage = Coverage.INCOMPLETE if table.row_count else Coverage.UNOBSERVED
         return replace(table, enumeration=Enumeration(coverage, cause))
@@ -234,7 +234,7 @@ def quoted(name: str) -> str:
 
 
 def is_key(part: Any) -> bool:
-    """Whether the value may be part of a key: known, not null, and of bounded length."""
+    """True if the value may be part of a key: known, not null, and of bounded length."""
     if part is None or not is_value(part):
         return False
     whole = part.items if isinstance(part, Map) else (("", part),)

@@ -1,4 +1,4 @@
-"""What a text of SQL would do, by the taxonomy of [SSD §V], before anybody runs it.
+"""The effects of a text of SQL, by the taxonomy of [SSD §V], before anybody runs it.
 
 The text is parsed in the dialect of its source; the class of several statements is that of the
 riskiest. It is a claim about the words, for clauses about conduct: what a trigger, a view's rule or
@@ -192,7 +192,7 @@ _PARSER_FAULTS: Final = (
     AttributeError,
     LookupError,
 )
-"""What the parser raises at hostile text, its own errors among them."""
+"""Errors of the parser at hostile text, its own among them."""
 
 _SIMPLE: Final[tuple[tuple[tuple[type[exp.Expr], ...], ActionClass], ...]] = (
     ((exp.Query, exp.Values, exp.Show), ActionClass.READ),
@@ -212,7 +212,7 @@ _EXPLAINED: Final = re.compile(
 
 @dataclass(frozen=True)
 class Sql:
-    """What a text of SQL would do. Names are those of the text, sorted; `why` tells of UNKNOWN."""
+    """The effects of a text of SQL. Names are those of the text, sorted; `why` tells of UNKNOWN."""
 
     action_class: ActionClass
     tables: tuple[str, ...] = ()
@@ -221,7 +221,7 @@ class Sql:
 
 
 def classify(text: str, dialect: str) -> Sql:
-    """What the text would do; never an error. `KeyError` for a dialect that is not known."""
+    """The effects of the text; never an error. `KeyError` for a dialect that is not known."""
     language = DIALECTS[dialect]
     if len(text) > MAX_TEXT:
         return Sql(ActionClass.UNKNOWN, why=f"more than {MAX_TEXT} characters")

@@ -1,4 +1,4 @@
-"""Whether what a database keeps agrees with itself, as state: `db.structure`.
+"""The agreement of a database with itself, as state: `db.structure`.
 
 An index that does not have what its table has is seen by no reader of rows. The type has a row for
 each place where the database disagrees with itself; a sound one has none. Sound before and unsound
@@ -61,7 +61,7 @@ def structure_table(
 
 
 def is_established(like: Table | None) -> bool:
-    """Whether the state before is known to be sound, so that whatever is wrong came since."""
+    """True if the state before is known to be sound, so that whatever is wrong came since."""
     if like is None or not like.enumeration.is_complete:
         return False
     return all(str(row["problem"]).startswith(UNCHECKED) for _, row in like.rows())

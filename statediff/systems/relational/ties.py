@@ -8,11 +8,11 @@ from typing import Final
 from statediff.model.schema import Effect
 
 ACTIONS: Final = {"CASCADE": Effect.CASCADE, "SET NULL": Effect.SET_NULL}
-"""What a foreign key does to rows, as standard SQL writes it."""
+"""The actions of foreign keys on rows, as standard SQL writes them."""
 
 
 def action(written: str) -> Effect:
-    """What a foreign key does, by the words of a catalogue."""
+    """The effect of a foreign key, by the words of a catalogue."""
     return ACTIONS.get(written.upper(), Effect.NOTHING)
 
 

@@ -23,7 +23,7 @@ from statediff.systems.relational.sql import classify
 
 MAX_ROWS: Final = 1000
 MAX_CELLS_BYTES: Final = 48 * 1024
-"""Of the rows that one call brings back."""
+"""The most bytes of rows that one call brings back."""
 Statement = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 
 
@@ -53,7 +53,7 @@ class Execute(Arguments):
 
 @dataclass(frozen=True)
 class Rows:
-    """What a statement gave: the names of its columns, rows one by one, how many it touched."""
+    """The result of a statement: the names of its columns, rows one by one, how many it touched."""
 
     names: tuple[str, ...]
     rows: Iterator[Sequence[Any]]
@@ -67,7 +67,7 @@ class Session(Protocol):
         """One statement, each `?` bound to a value if there are any; `ToolError` if refused."""
 
     def commit(self, source: str) -> tuple[Mark, ...]:
-        """What was done holds; how the source's history names the transaction, if it wrote."""
+        """Commit; how the source's history names the transaction, if it wrote."""
 
 
 class Database(Protocol):
@@ -117,7 +117,7 @@ def database_tools(
 
 
 def _result(found: Rows, most: int) -> Any:
-    """What a call gets of a statement: at most so many rows, and whether there are more."""
+    """The result of a statement for a call: at most so many rows, and whether there are more."""
     if not found.names:
         return {"rows_touched": found.touched}
     rows: list[dict[str, Any]] = []

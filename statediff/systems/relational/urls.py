@@ -25,7 +25,7 @@ class TableChoice:
     patterns: tuple[str, ...] = ()
 
     def has(self, schema: str, name: str) -> bool:
-        """Whether the table is read."""
+        """True if the table is read."""
         if self.schema is not None and schema != self.schema:
             return False
         names = (name, f"{schema}.{name}")

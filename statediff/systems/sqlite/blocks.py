@@ -32,7 +32,7 @@ class ValueBlock:
 
     @property
     def nbytes(self) -> int:
-        """Of the columns that begin with a text or a blob; others are seldom wide."""
+        """The bytes of the columns that begin with a text or a blob; others are seldom wide."""
         texts = (c for c in self.columns.values() if isinstance(c[0], str | bytes | None))
         return sum(map(_width, texts))
 
@@ -40,7 +40,7 @@ class ValueBlock:
         return tuple(self.columns[name][at] for name in self.keys)
 
     def is_ascending(self) -> bool:
-        """Whether the keys ascend. Raises `NotInBulk` for one that is null, too long or mixed."""
+        """True if the keys ascend. Raises `NotInBulk` for one that is null, too long or mixed."""
         for name in self.keys:
             column = self.columns[name]
             kinds = set(map(type, column))
@@ -78,7 +78,7 @@ class BulkReader:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the type has a key, all of which is stored."""
+        """True if the type has a key, all of which is stored."""
         return bool(self.type.key) and set(self.type.key) <= set(self.names)
 
     def blocks(self, fetched: Iterable[Sequence[tuple[Any, ...]]]) -> Iterator[ValueBlock]:

@@ -1,4 +1,4 @@
-"""What a SQLite database says of itself: its tables, other schema objects and settings.
+"""The catalogue of a SQLite database: its tables, other schema objects and settings.
 
 Only the catalogue is read. No view, virtual table, default, trigger or generated column is
 evaluated: a hostile schema gets nothing to run. A virtual generated column holds no state of its
@@ -135,7 +135,7 @@ class TableEntry:
     has_row_ids: bool = False
     """Its rows have numbers, which may be one of its columns."""
     node_cell_bytes: int | None = None
-    """Of the nodes of an R-tree: how long a cell is."""
+    """The bytes of a cell in the nodes of an R-tree."""
 
     @property
     def key(self) -> tuple[Column, ...]:

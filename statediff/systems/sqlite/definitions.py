@@ -1,4 +1,4 @@
-"""What is between the commas of a definition of an index or a virtual table."""
+"""The parts between the commas of a definition of an index or a virtual table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def arguments_of(sql: str) -> list[str]:
 
 
 def split(sql: str) -> tuple[list[str], str]:
-    """What is between the commas of the first parentheses, and what follows them."""
+    """The parts between the commas of the first parentheses, and the text that follows them."""
     parts, rest, depth, is_past = [""], "", 0, False
     for piece in _pieces(sql):
         if is_past:

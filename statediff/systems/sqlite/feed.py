@@ -107,7 +107,7 @@ class IndexWrites:
         os.close(self._queue)
 
     def are_all_of_sqlite(self) -> bool:
-        """Whether the index was written once for each growth, at most."""
+        """True if the index was written once for each growth, at most."""
         try:
             while events := os.read(self._queue, _MOST_EVENT_BYTES):
                 at = 0
@@ -178,7 +178,7 @@ class Hold:
             os.close(self._descriptors.pop())
 
     def look(self) -> LogIndex | None:
-        """What the log's index says (None: nobody ever used it).
+        """The log's index (None: nobody ever used it).
 
         Raises unless all three files are those that are held, and the database file as it was.
         """
@@ -206,7 +206,7 @@ class Hold:
 
     @property
     def page_size(self) -> int:
-        """Of the database file, as its first page says."""
+        """The page size of the database file, as its first page says."""
         told = int.from_bytes(os.pread(self.file, 2, 16), "big")
         return 65536 if told == 1 else told
 
@@ -253,7 +253,7 @@ def _hold(path: Path) -> Hold:
 
 
 def is_end(index: LogIndex | None, last: LogIndex) -> bool:
-    """Whether the index counts all transactions of the log, the last of which ends there."""
+    """True if the index counts all transactions of the log, the last of which ends there."""
     return index == last if last.frames else index is None or not index.frames
 
 
@@ -266,7 +266,7 @@ def _lock(descriptor: int, start: int, length: int) -> None:
 
 
 def _write_stamp(descriptor: int) -> tuple[int, int, int]:
-    """What changes whenever the file is written; nobody can set the last of the three."""
+    """Numbers that change whenever the file is written; nobody can set the last of the three."""
     found = os.fstat(descriptor)
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -277,7 +277,7 @@ LOCKED_SECONDS: Final = 2.0
 """How long others may keep a database locked that is to be held."""
 _LOOKS: Final = 4
 _LOOK_SECONDS: Final = 0.02
-"""Of a commit that is being made, the log has the frames before its index counts them."""
+"""Seconds of a commit in the making: the log has its frames before its index counts them."""
 
 
 class SqliteFeed:
@@ -308,7 +308,7 @@ class SqliteFeed:
     def retold(
         self, store: ChunkStore, before: State | None, tell: Callable[[State], State]
     ) -> Seen:
-        """What was seen, each state as `tell` puts it.
+        """The history that was seen, each state as `tell` puts it.
 
         Without `before`, the state at `attach` is read from the file, and comes first. What `tell`
         raises as `SourceUnavailable` is the gap.
@@ -345,7 +345,7 @@ class SqliteFeed:
 
 
 def _end(held: Hold, header: LogHeader) -> tuple[LogIndex | None, LogIndex | None]:
-    """What the index says, and where the log ends at that moment; None if it cannot be read."""
+    """The index, and the end of the log at that moment; None if it cannot be read."""
     for _ in range(_LOOKS - 1):
         index, last = _look(held, header)
         if last is None or is_end(index, last):
@@ -355,7 +355,7 @@ def _end(held: Hold, header: LogHeader) -> tuple[LogIndex | None, LogIndex | Non
 
 
 def _goes_on(now: LogIndex | None, last: LogIndex) -> bool:
-    """Whether the log that ended there has all of that still, and perhaps more."""
+    """True if the log that ended there has all of that still, and perhaps more."""
     if not last.frames:
         return True
     return now is not None and now.salts == last.salts and now.frames >= last.frames

@@ -20,8 +20,9 @@ from statediff.systems.base.pristine import copy_content
 _STOP: Final = re.compile(
     r"'[^']*'|\"[^\"]*\"|`[^`]*`|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|\Z)|(?P<end>;)", re.DOTALL
 )
-"""What may hold a semicolon that ends no statement, or one that may end it. A quote that is doubled
-within a text begins the next text."""
+"""Places that may hold a semicolon that ends no statement, or one that may end it. A quote that is
+doubled within a text begins the next text.
+"""
 _BLANK: Final = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z)|;)*", re.DOTALL)
 _SHOWN: Final = 60
 

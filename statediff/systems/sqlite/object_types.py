@@ -12,7 +12,8 @@ STATISTICS: Final = {
     "sqlite_stat1": "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
     "sqlite_stat4": "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
 }
-"""What ANALYZE and PRAGMA optimize make, as they define it; defined otherwise it is any table."""
+"""Tables of ANALYZE and PRAGMA optimize, as they define them; defined otherwise they are any table.
+"""
 
 
 def _text_field(name: str, *, is_nullable: bool = False, reference: str | None = None) -> Field:

@@ -60,7 +60,7 @@ class FileConnection(sqlite3.Connection):
     """A connection whose statements raise nothing but `sqlite3.Error` for what is in the file."""
 
     stand_ins: frozenset[str] = frozenset()
-    """What only an application has, and something stands in for; see `stand_in`."""
+    """Functions and collations that only an application has, with a stand-in; see `stand_in`."""
 
     def cursor(self, factory: Any = _Cursor) -> Any:
         return super().cursor(factory)
@@ -112,12 +112,12 @@ _OWN: Final = frozenset({"BINARY", "NOCASE", "RTRIM"})
 
 
 def is_missing(error: sqlite3.Error) -> bool:
-    """Whether SQLite misses what only an application has."""
+    """True if SQLite misses what only an application has."""
     return _MISSING.fullmatch(str(error)) is not None
 
 
 def stand_in(connection: sqlite3.Connection, error: sqlite3.Error) -> str | None:
-    """What only an application has, and the error asks for: from here on something stands in.
+    """Let something stand in for what only an application has and the error asks for.
 
     Two texts are then equal only where their bytes are, and two results where all arguments are.
     None where the error is another. What is sorted or computed by it may not be believed.
@@ -169,7 +169,7 @@ def shown_blocks(connection: sqlite3.Connection) -> Iterator[memoryview]:
 
 
 def _has_log(path: str) -> bool:
-    """Whether there may be pages in a log: it is empty or not there when all are in the file."""
+    """True if there may be pages in a log: it is empty or not there when all are in the file."""
     try:
         return os.stat(f"{path}-wal").st_size > 0  # noqa: PTH116 - the hot path of a comparison
     except FileNotFoundError:
@@ -293,7 +293,7 @@ def _copy(folder: Path, name: str, target: Path) -> None:
 
 
 def _names_another(journal: Path) -> bool:
-    """Whether the journal ends with the name of one that it shares with other databases."""
+    """True if the journal ends with the name of one that it shares with other databases."""
     if not journal.exists():
         return False
     with journal.open("rb") as stream:

@@ -65,7 +65,7 @@ class EmbeddedDatabase:
         self._feed = SqliteFeed(source.name, self.file, refined)
 
     def _refinement(self, source: PackSource) -> Callable[[Schema], Schema] | None:
-        """What makes the logical schema of the catalogue's; None: it is the catalogue's."""
+        """Refines the catalogue's schema to the logical one; None: it is the catalogue's."""
         return source.refinement()
 
     @property
@@ -82,7 +82,7 @@ class EmbeddedDatabase:
         return (self._read,)
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What sees every commit of a run; attached after `verify`, detached before `reset`."""
+        """The feeds of every commit of a run; attached after `verify`, detached before `reset`."""
         return (self._feed,)
 
     def writer(self) -> SqliteWriter:
@@ -122,7 +122,7 @@ class EmbeddedDatabase:
             ) from error
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        """What the file is now, and everything about it that is not as in the base."""
+        """The file as it is now, and everything about it that is not as in the base."""
         drift = [
             self._drift(f"file {name}", "no such file", found) for name, found in self._neighbours()
         ]

@@ -114,7 +114,7 @@ class Digests:
     def of(
         self, table: str, column: str, row_id: int | str | None, stored_as: str, size: int
     ) -> Unobserved:
-        """What is known of a text or blob of `size` bytes; its digest, wherever it can be read.
+        """The digest of a text or blob of `size` bytes, wherever it can be read.
 
         `row_id` is the number of its row, or the digest of the value.
         """
@@ -152,7 +152,7 @@ def _sha256(content: bytes) -> str:
 
 MAX_VALUE_BYTES: Final = 1024 * 1024
 MAX_DIGESTED_BYTES: Final = 64 * 1024 * 1024
-"""Of a value of a table without row ids: SQLite reads it whole."""
+"""The most bytes of a value in a table without row ids that is digested: SQLite reads it whole."""
 BUSY_SECONDS: Final = 2.0
 
 
@@ -257,7 +257,7 @@ def text_value(stored: bytes, codec: str = "utf-8") -> str | Map:
 
 
 def is_of_the_file(error: sqlite3.Error) -> bool:
-    """Whether SQLite refuses what is in the file, rather than meeting a lock or a full disk."""
+    """True if SQLite refuses what is in the file, rather than meeting a lock or a full disk."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     if code == sqlite3.SQLITE_IOERR_SHORT_READ:  # the log is shorter than its index says
         return True
@@ -280,14 +280,14 @@ def cause_of(error: sqlite3.Error) -> str:
 
 @dataclass
 class _Pass:
-    """What one pass over a table met, beside its rows."""
+    """The findings of one pass over a table, beside its rows."""
 
     has_null_key: bool = False
     skipped_rows: int = 0
     too_big: bool = False
     cause: str | None = None
     is_of_the_file: bool = True
-    """Whether the content of the file is the cause, rather than a lock or a disk."""
+    """True if the content of the file is the cause, rather than a lock or a disk."""
 
 
 class Scan:

@@ -1,4 +1,4 @@
-"""What search indexes say: the rows that are shown for them are those, however they are kept.
+"""Checks of search indexes: their rows are the table's, however they are kept.
 
 An index of FTS is kept in segments, which depend on when its rows came and went. What it says is
 which term is at which places of which rows. One that says so soundly is shown as a digest of it;
@@ -147,7 +147,7 @@ def rows_said(
 
 
 def _digest(content: Iterable[object]) -> Map:
-    """What stands for all that an index says: no value that is stored is shown so."""
+    """The digest of all that an index says: no stored value is shown so."""
     digest = blake3.blake3()
     for each in content:
         digest.update(repr(each).encode())
@@ -157,7 +157,7 @@ def _digest(content: Iterable[object]) -> Map:
 # FTS5
 
 _VERSION: Final = 4
-"""Of the form in which an index is kept; a later one may hold more."""
+"""The version of the form in which an index is kept; a later one may hold more."""
 _AVERAGES: Final = 1
 _SEGMENTS: Final = 10
 """The records of the table with the segments that count terms, and that name the segments."""

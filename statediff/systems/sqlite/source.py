@@ -137,7 +137,7 @@ class SqliteSource:
             )
 
     def beside(self, kept: KeptPages, store: ChunkStore, most: int | None) -> Scanned:
-        """What is in the file, of which these pages were kept; see `KeptPages.beside`."""
+        """The content of the file, of which these pages were kept; see `KeptPages.beside`."""
         with closing(self.open()) as connection:
             prepare(connection)
             connection.execute("PRAGMA schema_version").fetchall()
@@ -216,7 +216,7 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def _has_log_without_index(path: Path, error: sqlite3.Error) -> bool:
-    """Whether there is a log that cannot be read because nobody may write its index beside it."""
+    """True if there is a log that cannot be read because nobody may write its index beside it."""
     real = _followed(path)
     is_refused = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CANTOPEN
     has_log = is_refused and real.with_name(f"{real.name}-wal").exists()
@@ -232,7 +232,7 @@ def _followed(path: Path) -> Path:
 
 
 def stands_on_link(path: Path) -> bool:
-    """Whether the file, or one of the two folders above it, is a link."""
+    """True if the file, or one of the two folders above it, is a link."""
     return any(each.is_symlink() for each in (path, *path.parents[:2]))
 
 
@@ -261,7 +261,7 @@ class SqlitePages:
     def __init__(self, source: SqliteSource) -> None:
         self._source = source
         self.kept: KeptPages | None = None
-        """What was read, where it was read whole."""
+        """The pages of a reading of the whole."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""What SQLite's stored values mean: decimals, definitions, forms of instants, nodes of R-trees.
+"""The meaning of SQLite's stored values: decimals, definitions, forms of instants, R-tree nodes.
 
 A column declared DECIMAL or NUMERIC has NUMERIC affinity: SQLite keeps 98.70 as the double nearest
 to it, and 100.00 as an integer. What people wrote is the shortest decimal that names this double,
@@ -130,7 +130,7 @@ def as_before(rows: Iterable[Row], before: Table | None) -> list[Row]:
 
 
 _EARLIER: Final[dict[tuple[str, ...], dict[Key, Row]]] = {}
-"""What tables of the catalogue say, by the digests of their chunks: all trials have one before."""
+"""Tables of the catalogue by the digests of their chunks: all trials have one state before."""
 _MOST: Final = 64
 
 
@@ -171,7 +171,7 @@ def _asked(name: str) -> str:
 
 
 def _spelled(row: Row, known: Row) -> Iterator[tuple[str, Any]]:
-    """What of the row is as before but for its spelling."""
+    """The values of the row that are as before but for their spelling."""
     for name in ("definition", "declared_type"):
         new, old = row.get(name), known.get(name)
         if not isinstance(new, str) or not isinstance(old, str) or new == old:

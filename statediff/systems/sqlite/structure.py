@@ -1,4 +1,4 @@
-"""Whether the tables, indexes and free pages of a SQLite file agree: `db.structure`.
+"""The agreement of tables, indexes and free pages of a SQLite file: `db.structure`.
 
 Rows are read past every index. What an application finds through one is another matter: a row that
 is missing from an index is in the table and in no answer. `db.structure` has a row for each place
@@ -55,7 +55,7 @@ MAX_SECONDS: Final = 300
 _CACHE: Final = "cache_size=-65536"
 """64 MiB while every entry of every index is searched for: half the time of the default."""
 _MAX_VALUE_BYTES: Final = 1_000_000_000
-"""Of an entry of an index: it lies in the file, whatever a capture keeps of it."""
+"""The most bytes of an entry of an index: it lies in the file, whatever a capture keeps of it."""
 _STEPS: Final = 1_000_000
 _DEFINED: Final = """SELECT name, sql FROM main.sqlite_schema WHERE type = 'table'
 AND typeof(name) = 'text' AND typeof(sql) = 'text' AND sql LIKE '%AS%(%'"""
@@ -117,7 +117,7 @@ def limits(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _uncomputed(connection: sqlite3.Connection) -> Iterator[str]:
-    """What is kept of generated columns and is not what SQLite computes of the row now.
+    """The kept values of generated columns that SQLite computes otherwise of the row now.
 
     Of functions that only an application has, the values are unobserved as they are.
     """
@@ -143,7 +143,7 @@ def _uncomputed(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _integrity(connection: sqlite3.Connection) -> Iterator[str]:
-    """What `PRAGMA integrity_check` and searches say, of what only an application has in a copy."""
+    """The problems that `PRAGMA integrity_check` and searches find, with stand-ins in a copy."""
     yield from _uncomputed(connection)
     if not getattr(connection, "stand_ins", ()):
         try:
@@ -175,7 +175,7 @@ def _said_of_all(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _with_stand_ins(connection: sqlite3.Connection, work: Callable[[], object]) -> list[str]:
-    """What had to be stood in for, in SQLite's words, until the work could be done."""
+    """The stand-ins that were needed, in SQLite's words, until the work could be done."""
     found: list[str] = []
     while True:
         try:
@@ -268,7 +268,7 @@ _WITHOUT_PAGES: Final = "FROM main.sqlite_schema WHERE type IN ({}) AND NOT coal
 
 
 def _quick_check(connection: sqlite3.Connection) -> Iterator[str]:
-    """What `PRAGMA quick_check` finds first, with whatever collations it asks for."""
+    """The first problems that `PRAGMA quick_check` finds, with whatever collations it asks for."""
     found: list[str] = []
     connection.execute("PRAGMA ignore_check_constraints=ON")
     try:

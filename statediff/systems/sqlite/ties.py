@@ -1,4 +1,4 @@
-"""What ties columns of an SQLite table to others, and what the table refuses of its rows."""
+"""The ties between columns of SQLite tables, and the rules by which a table refuses rows."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def constraints_of(
 
 
 def _parts(definition: str) -> list[str]:
-    """What is between the commas of a CREATE TABLE."""
+    """The parts between the commas of a CREATE TABLE."""
     end = definition.rfind(")") + 1
     for text in (re.split(r"\)\s*(?:WITHOUT|STRICT)\b", definition)[0] + ")", definition[:end]):
         try:

@@ -99,7 +99,7 @@ def _rows(cursor: sqlite3.Cursor) -> Iterator[tuple[object, ...]]:
 
 
 class _Guard:
-    """What no statement of one connection may do."""
+    """Refuses what no statement of one connection may do."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection

@@ -159,7 +159,7 @@ class _Mixer:
         self._power, self._weights = _weights((8 + header.page_size) // 8)
 
     def shares(self, block: bytes) -> list[list[int]]:
-        """What each frame of the block adds to the two words, all else being zero."""
+        """The share of each frame of the block in the two words, all else being zero."""
         words = np.frombuffer(block, self._type).reshape(-1, self._words).astype(np.uint32)
         found: Any = words[:, :2] @ self._weights[:2] + words[:, 6:] @ self._weights[2:]
         return list(found.tolist())
@@ -174,7 +174,7 @@ class _Mixer:
 
 
 def read_index(descriptor: int) -> LogIndex | None:
-    """What the index says; None while its two copies differ or nobody has set it up."""
+    """The index; None while its two copies differ or nobody has set it up."""
     both = os.pread(descriptor, 2 * _INDEX_BYTES, 0)
     head = both[:_INDEX_BYTES]
     if len(both) < 2 * _INDEX_BYTES or head != both[_INDEX_BYTES:] or not head[12]:
@@ -200,7 +200,7 @@ class LogMarks:
         self._header: LogHeader | None = None
         self._last: Commit | None = None
         self._changes = 0
-        """What the connection had changed when its own transaction began."""
+        """The changes of the connection when its own transaction began."""
 
     def execute(
         self, connection: sqlite3.Connection, statement: str, parameters: Sequence[Any] = ()
@@ -258,7 +258,7 @@ class LogMarks:
         return rows, (own[0] if is_alone else Mark(self._source),)
 
     def note(self) -> None:
-        """What is committed now is not among what `since` tells."""
+        """Leave what is committed now out of what `since` tells."""
         for _ in self._new():
             pass
 
@@ -300,6 +300,6 @@ class LogMarks:
             connection.execute("ROLLBACK")
 
     def _is_plain(self, connection: sqlite3.Connection) -> bool:
-        """Whether every changed row that SQLite counts is one of this database."""
+        """True if every changed row that SQLite counts is one of this database."""
         names = {row[1] for row in connection.execute("PRAGMA database_list")}
         return names == {"main"}

@@ -23,9 +23,9 @@ from statediff.systems.tables.leftovers import Leftovers, local
 Take = Callable[[int], None]
 """Is asked for room for so many characters before they are made; raises where there is none."""
 _WORK_OF_A_SHARE: Final = 16
-"""What a character costs of a formula that is written for one more cell, in characters."""
+"""The cost of a character of a formula that is written for one more cell, in characters."""
 _MOST_COLUMNS: Final = 16_384
-"""Of a row; Excel has no more."""
+"""The most columns of a row; Excel has no more."""
 _WHOLE_LEVELS: Final = 2
 """A worksheet and its rows: what is in these goes when it was looked at, so that memory is that of
 one row."""
@@ -59,7 +59,7 @@ class Sheet:
         self._take = take
         book = sheet.parent
         self.beside = Leftovers(book._archive, sheet._worksheet_path, take)  # noqa: SLF001
-        """What it says beside its cells, once `rows` is through."""
+        """The sheet beside its cells, once `rows` is through."""
 
     def rows(self) -> Iterator[tuple[int, list[Cell]]]:
         """Each row that is written, with its number. `ValueError` where their order is wrong."""
@@ -129,7 +129,7 @@ class _Reader(ExcelReader):
         vars(self.archive)["open"] = lambda *args: _Blocks(opened(*args))
 
     def read_theme(self) -> None:
-        """Of the theme nothing; the formats, before the library takes each apart."""
+        """Read nothing of the theme; and the formats, before the library takes each apart."""
         if ARC_STYLE not in self.valid_files:
             return
         for _, element in iterparse(self.archive.open(ARC_STYLE)):

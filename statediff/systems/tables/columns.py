@@ -21,11 +21,11 @@ _WIDE: Final = CHUNK_BYTES // CHUNK_KEYS
 
 
 class Odd(Exception):
-    """What has to be read record by record."""
+    """Raised where records have to be read one by one."""
 
 
 def is_identity(entity_type: EntityType, field: Field) -> bool:
-    """Whether the field names an entity, this one or another."""
+    """True if the field names an entity, this one or another."""
     # Two spellings of one instant or number must stay two keys.
     return field.name in entity_type.key or field.reference is not None
 
@@ -66,7 +66,7 @@ def columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def is_narrow(columns: Iterable[list[Any]]) -> bool:
-    """Whether no chunk of the rows can end because of its bytes."""
+    """True if no chunk of the rows can end because of its bytes."""
     widest = total = 0
     for column in columns:
         types = set(map(type, column))
@@ -85,7 +85,7 @@ def table_of_columns(
     store: ChunkStore,
     like: Table | None,
 ) -> Table:
-    """What `build_table` makes of so many narrow rows, or of any, cut like another table.
+    """The table that `build_table` makes of so many narrow rows, or of any, cut like another table.
 
     `columns` are by source column. `Odd` where a row has no key of its own.
     """

@@ -161,7 +161,7 @@ class _Table:
             raise InputError("an instant or a date may be stored in another form; give the state")
 
     def edits(self) -> list[Edit]:
-        """What the deltas made of the records that they touch."""
+        """The edits that the deltas make of the records that they touch."""
         for remove in reversed(self._removals):
             remove()
         found: list[Edit] = []
@@ -179,7 +179,7 @@ def _place(entity: EntityType, record: Row) -> Any:
 
 
 def tree(shown: Any) -> Any:
-    """What plain JSON shows, as the plain object that it was. `InputError` where that is lost."""
+    """The plain object that plain JSON shows. `InputError` where that is lost."""
     match shown:
         case Decimal():
             if not math.isfinite(float(shown)):
@@ -203,7 +203,7 @@ def tree(shown: Any) -> Any:
 
 
 def _is_lost(text: str) -> bool:
-    """Whether plain JSON would show a number as this text."""
+    """True if plain JSON would show a number as this text."""
     number = Decimal(text)
     if number == number.to_integral_value():
         return abs(number) > _EXACT

@@ -52,13 +52,13 @@ _PARQUET_FAULTS: Final = (
     *(pa.ArrowException, OSError, ValueError, TypeError),
     *(ArithmeticError, LookupError, RecursionError),
 )
-"""What the reader raises at a file that is no Parquet, or holds what Python has no value for."""
+"""Errors of the reader at a file that is no Parquet, or holds a value that Python has none for."""
 _MAX_FIELD: Final = 16 * 1024 * 1024
 _AS_THEY_ARE: Final = frozenset({type(None), bool, int, str})
 
 
 def is_export(path: Path) -> bool:
-    """Whether the path is a folder, or a file of one of these forms."""
+    """True if the path is a folder, or a file of one of these forms."""
     return path.is_dir() or path.suffix.lower() in SUFFIXES
 
 
@@ -127,7 +127,7 @@ def _plain(value: Any) -> float:
 
 
 def _cell(value: str) -> Any:
-    """What a cell in a column of numbers holds."""
+    """The value of a cell in a column of numbers."""
     if not value:
         return None
     return number_of(value) if _NUMBER.fullmatch(value) else value
@@ -276,7 +276,7 @@ def delimited(
 
 
 def _other_delimiter(header: Sequence[str]) -> str:
-    """What else may separate the columns, where the header is read as one."""
+    """The other character that may separate the columns, where the header is read as one."""
     found = _separator_within(header)
     if found is None:
         return ""
@@ -285,7 +285,7 @@ def _other_delimiter(header: Sequence[str]) -> str:
 
 
 def _separator_within(header: Sequence[str]) -> str | None:
-    """What stands in the one column that there is, and separates columns elsewhere."""
+    """The character in the one column that there is which separates columns elsewhere."""
     [only, *others] = header or [""]
     return None if others else next((each for each in ";|\t" if each in only), None)
 

@@ -32,7 +32,7 @@ _KINDS: Final = (
 
 @dataclass
 class Forms:
-    """What is known of the files of the first state, by table."""
+    """The forms of the files of the first state, by table."""
 
     numbers: set[tuple[str, str]] = field(default_factory=set)
     """The columns of CSV that hold numbers, as (table, column)."""
@@ -45,7 +45,7 @@ class Forms:
     spelled: list[dict[str, Any]] = field(default_factory=list)
     """How the records of each file are spelled."""
     sheets: dict[str, Columns] = field(default_factory=dict)
-    """What the columns of workbooks hold, by what their tables are called in front."""
+    """The columns of workbooks, by what their tables are called in front."""
 
     def leave(self, table: str, parts: Mapping[str, Any]) -> None:
         """The residue of a table, if it has any."""
@@ -60,7 +60,7 @@ class Forms:
 
 
 def departure_of_columns(forms: Forms, table: str, names: Iterable[str]) -> str | None:
-    """What a table without records says otherwise of its columns; records say it themselves."""
+    """The departure of a table without records in its columns; records show it themselves."""
     known = forms.columns.get(table)
     if known is None or known == frozenset(names):
         return None

@@ -1,4 +1,4 @@
-"""What the records of states say of their types: fields, kinds, keys and references.
+"""The types in the records of states: fields, kinds, keys and references.
 
 What a contract can name follows from the state before, so that no run can make a contract invalid.
 A state is summed up type by type (`Seen`), so that records which say nothing new need not be read.
@@ -25,25 +25,25 @@ _LAYOUT: Final = "programs write records in another order and spelling"
 Kinds = frozenset[Kind | None]
 """Kinds of values; None is that of null."""
 UNKEYED: Final[Kinds] = frozenset({None, Kind.LIST, Kind.MAP})
-"""What identifies nothing."""
+"""Kinds that identify nothing."""
 Records = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the records of one type in one state say of it."""
+    """The records of one type in one state, by what they say of it."""
 
     total: int
     kinds: Mapping[str, Kinds]
-    """Of each field the kinds of its values."""
+    """The kinds of the values of each field."""
     partial: frozenset[str]
     """Fields that some record lacks."""
     is_keyed: bool
-    """Whether every record has an id that identifies it."""
+    """True if every record has an id that identifies it."""
 
     @staticmethod
     def of(records: Sequence[Record]) -> Seen:
-        """What they say."""
+        """The findings about these records."""
         kinds: dict[str, frozenset[Kind | None]] = {}
         partial = set()
         for field, column in columns_of(records).items():
@@ -118,7 +118,7 @@ def _form_in(table: str, column: str, documents: Sequence[Records]) -> str:
 
 
 def fits(entity_type: EntityType, record: Record) -> bool:
-    """Whether a type that was inferred without the record would be the same inferred with it."""
+    """True if a type that was inferred without the record would be the same inferred with it."""
     known = entity_type.by_name
     return (
         not entity_type.is_open

@@ -62,7 +62,7 @@ class _Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """What differs in a state after, by table: all that another process needs of it."""
+    """The differences in a state after, by table: all that another process needs of it."""
 
     tables: Mapping[str, _Change]
 
@@ -99,7 +99,7 @@ class _Records:
         return [record for block in self._blocks[start:end] for record in marshal.loads(block)]  # noqa: S302 - what `_rows` wrote
 
     def says_all(self, record: Any) -> bool:
-        """Whether the type would be the same without this record of another state."""
+        """True if the type would be the same without this record of another state."""
         if type(record) is not dict:
             raise Odd
         for name, value in record.items():
@@ -138,7 +138,7 @@ class _Records:
         return min(_BLOCK, self.count - block * _BLOCK)
 
     def _between(self, records: list[Any], others: list[Any]) -> _Change:
-        """What differs between records, wherever they are."""
+        """The differences between records, wherever they are."""
         own, new = _rows(records), _rows(others)
         gone, come = set(own), set(new)
         if len(gone) == len(own) and len(come) == len(new):
@@ -190,7 +190,7 @@ class Recent(Generic[V]):
         self._kept: OrderedDict[Hashable, V] = OrderedDict()
 
     def get(self, key: Hashable) -> V | None:
-        """What was kept under an equal key; None where nothing was, or is no longer."""
+        """The value kept under an equal key; None where there is none, or no longer."""
         found = self._kept.get(key)
         if found is not None:
             with suppress(KeyError):  # another thread was first to drop it
@@ -229,7 +229,7 @@ class KeptTables:
         return {name: records.load() for name, records in self._records.items()}
 
     def changes(self, after: Any) -> Changes:
-        """What differs in a state after. `Odd` where the strict reader has to read it."""
+        """The differences in a state after. `Odd` where the strict reader has to read it."""
         if type(after) is not dict or after.keys() != self._records.keys():
             raise Odd
         found = {}

@@ -1,4 +1,4 @@
-"""What a sheet says beside its cells, by named part, so that an unknown part is a change as well.
+"""The rest of a sheet beside its cells, by named part, so that an unknown part is a change as well.
 
 A part is what stands right in the sheet's XML: its protection, merged cells, filters, validations,
 or what nobody here knows. Each is one digest under its name, but for `PRESENTATION`, which only
@@ -81,7 +81,7 @@ def local(tag: str) -> str:
 
 @dataclass
 class Leftovers:
-    """What one sheet says beside its cells; `see` and `end` get its elements in their order."""
+    """The rest of one sheet beside its cells; `see` and `end` get its elements in their order."""
 
     archive: ZipFile
     path: str
@@ -103,7 +103,7 @@ class Leftovers:
             self.hidden_rows.append(number)
 
     def see(self, part: str, element: Any) -> None:
-        """What stands in a part, before it is forgotten."""
+        """Note the content of a part, before it is forgotten."""
         if part == "cols" and _is_set(element, "hidden"):
             self.hidden_columns.append(f"{element.get('min')}:{element.get('max')}")
         elif part == "hyperlinks":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def _contents(states: Sequence[StateInput]) -> list[Given | None]:
-    """What each state says, as far as it is no JSON file; the first decides how others are read."""
+    """The contents of each state that is no JSON file; the first decides how others are read."""
     from statediff.systems.tables.exports import exported, is_export
     from statediff.systems.tables.forms import Forms
 
@@ -54,7 +54,7 @@ def _path(url: str) -> Path:
 
 
 def _is_mostly_tables(path: Path) -> bool:
-    """Whether most of a folder's files are exports of tables; a hidden one is nothing."""
+    """True if most of a folder's files are exports of tables; a hidden one is nothing."""
     from statediff.systems.tables.exports import SUFFIXES
 
     try:

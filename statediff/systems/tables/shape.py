@@ -111,7 +111,7 @@ def read_document(path: Path | str) -> bytes:
 
 
 def is_list(raw: Given) -> bool:
-    """Whether the file is one list, and no object of tables."""
+    """True if the file is one list, and no object of tables."""
     if isinstance(raw, Exported):
         return False
     return raw.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"["
@@ -233,7 +233,7 @@ def _words(flaw: Flaw) -> str:
 
 
 class _Plain:
-    """Whether a record is one as it was parsed: names that were looked at, and no text to look at.
+    """Checks that a record is one as it was parsed: known names, and no text to look at.
 
     Only an escape of half a surrogate pair makes a text that is none.
     """

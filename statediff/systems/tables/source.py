@@ -72,7 +72,7 @@ class _Loaded:
     schema: Schema
     cause: str | None
     spoiled: set[str] = dataclass_field(default_factory=set)
-    """What is there after the run and is no record, or no record of its own."""
+    """The things that are there after the run and are no record, or no record of their own."""
 
 
 class Parsed:
@@ -97,7 +97,7 @@ class Parsed:
         return self._before[key]
 
     def schema(self, name: str, sides: Sequence[Document]) -> Schema:
-        """What `infer_schema` finds in the documents of all states."""
+        """The schema that `infer_schema` finds in the documents of all states."""
         known = self._inferred
         if known is None or list(map(id, known[0])) != list(map(id, sides)):
             known = self._inferred = sides, infer_schema(name, *sides)
@@ -341,7 +341,7 @@ def _without_doubles(
 
 
 def lacks_key(entity_type: EntityType, row: Row) -> bool:
-    """Whether a part of the row's key is missing."""
+    """True if a part of the row's key is missing."""
     # A null, list or map identifies nothing.
     return any(
         row[part] is ABSENT or row[part] is None or isinstance(row[part], (tuple, Map))

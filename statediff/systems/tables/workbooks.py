@@ -53,8 +53,9 @@ _FAULTS: Final = (
     *(OSError, EOFError, RecursionError, RuntimeError, SyntaxError, zipfile.BadZipFile),
     *(zlib.error, lzma.LZMAError, struct.error),
 )
-"""What the reader raises at a file that is no workbook; a `SyntaxError` is its XML parser's, and
-the last ones come from parts of the archive that are damaged."""
+"""Errors of the reader at a file that is no workbook; a `SyntaxError` is its XML parser's, and the
+last ones come from parts of the archive that are damaged.
+"""
 
 
 Columns: TypeAlias = dict[tuple[str, str], set[bool]]
@@ -237,7 +238,7 @@ class _Rows:
 
 
 def _value(value: Any, form: str) -> Any:
-    """What a cell holds."""
+    """The value of a cell."""
     from openpyxl.styles.numbers import is_datetime  # noqa: PLC0415 - an extra
 
     match value:

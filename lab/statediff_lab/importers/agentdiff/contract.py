@@ -167,7 +167,7 @@ class _Writer:
 
 
 def _fits(expected: Json, kind: Kind) -> bool:
-    """Whether a field of the kind can ever equal the value; timestamps are compared as such."""
+    """True if a field of the kind can ever equal the value; timestamps are compared as such."""
     match expected:
         case _ if kind is Kind.ANY:
             return True

@@ -76,7 +76,7 @@ class TaskSuite:
     service: str
     tests: tuple[Test, ...]
     strict: bool = True
-    """Whether a matched update may change nothing but the expected fields."""
+    """True if a matched update may change nothing but the expected fields."""
 
 
 @dataclass(frozen=True)

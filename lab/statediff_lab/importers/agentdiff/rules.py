@@ -147,7 +147,7 @@ def changed_fields(before: RawRow, after: RawRow) -> set[str]:
 
 
 def satisfies(row: RawRow, where: Iterable[tuple[str, RawRow]]) -> bool:
-    """Whether a row satisfies every predicate of a `where`."""
+    """True if a row satisfies every predicate of a `where`."""
     return all(holds(_at(row, path), predicate) for path, predicate in where)
 
 
@@ -161,7 +161,7 @@ def _at(row: RawRow, path: str) -> Json:
 
 
 def holds(value: Json, predicate: RawRow) -> bool:
-    """Whether a value satisfies all operators of a predicate. Raises `Undecided`."""
+    """True if a value satisfies all operators of a predicate. Raises `Undecided`."""
     return all(
         operator in OPERATORS and OPERATORS[operator](_plain(value), _plain(expected))
         for operator, expected in predicate.items()
@@ -258,7 +258,7 @@ _ALIKE: Final = re.compile(r"[\t\n\f\r -~]*")
 
 
 def _read_alike(value: str, loose: bool) -> bool:
-    """Whether RE2 and Python see the same in the text.
+    """True if RE2 and Python see the same in the text.
 
     They differ beyond ASCII in classes and case, and at a final line feed in what `$` means.
     """

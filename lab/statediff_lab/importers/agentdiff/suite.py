@@ -208,7 +208,7 @@ class AgentDiff:
         return RecordedRun(line["run_id"], task, "", {**line, "diff": diff_of(journal)})
 
     def is_named(self, run: RecordedRun, change: SeededChange) -> bool:
-        """Whether an assertion of the task is about such a change of such a row."""
+        """True if an assertion of the task is about such a change of such a row."""
         _, test = self._suite(run.task)
         rows = [_raw(row) for row in (change.before, change.after) if row is not None]
         kind = "changed" if len(rows) > 1 else "removed" if change.after is None else "added"
@@ -409,7 +409,7 @@ def _same_key(ground: Ground, table: str, before: Record, after: Record) -> bool
 
 
 def _equal(left: Record | None, right: Record | None) -> bool:
-    """Whether two rows say the same; a missing column is null."""
+    """True if two rows say the same; a missing column is null."""
     if left is None or right is None:
         return left is right
     return all(same(left.get(name), right.get(name)) for name in {*left, *right})

@@ -304,7 +304,7 @@ class _Composed:
 
 
 def rests(look: Made, later: Sequence[Made]) -> bool:
-    """Whether something later in the turn rests on the look, so that it was no end in itself."""
+    """True if something later in the turn rests on the look, so that it was no end in itself."""
     if any(call.writes for call in later):
         return True
     own = set(atoms(look.parts[1]))

@@ -49,7 +49,7 @@ class Made:
 
     @cached_property
     def is_error(self) -> bool:
-        """Whether the system refused it."""
+        """True if the system refused it."""
         told = self.told
         is_map = isinstance(told, dict) and "error" in told
         return is_map or self.result.startswith("Error during execution")

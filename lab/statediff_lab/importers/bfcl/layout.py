@@ -232,7 +232,7 @@ _KINDS: Final[Mapping[Kind, tuple[type, ...]]] = {
 
 
 def _fits(value: Any, kind: Kind | None) -> bool:
-    """Whether a field of the kind holds the value; what does not fit is under `rest`."""
+    """True if a field of the kind holds the value; what does not fit is under `rest`."""
     if kind is None or value is None:
         return kind is not None
     return isinstance(value, _KINDS[kind]) and isinstance(value, bool) == (kind is Kind.BOOL)

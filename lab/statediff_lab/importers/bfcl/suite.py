@@ -260,7 +260,7 @@ class Bfcl:
         return run if self.reward(run) else None
 
     def is_named(self, run: RecordedRun, change: SeededChange) -> bool:
-        """Whether a check of the task looks at the change: the checker compares whole states."""
+        """True if a check of the task looks at the change: the checker compares whole states."""
         return change.type in BY_NAME
 
 

@@ -194,7 +194,7 @@ class Domain:
 
 
 def _same(a: Reading, b: Reading) -> bool:
-    """Whether two readings ask for the same changes and the same words."""
+    """True if two readings ask for the same changes and the same words."""
 
     def asked(reading: Reading) -> tuple[set[tuple[str, str, str]], set[str]]:
         changes = {(e.type, repr(e.before), repr(e.after)) for e in reading.changes}
@@ -450,7 +450,7 @@ def infer_layout(state: Tree, rows: Collection[str] = ()) -> Layout:
 
 
 def _is_side(part: Any) -> bool:
-    """Whether this is a database of its own: its members are collections, not entities."""
+    """True if this is a database of its own: its members are collections, not entities."""
     if not isinstance(part, Mapping) or not part:
         return False
     return all(_is_single(content) or _are_entities(content) for content in part.values())
@@ -541,7 +541,7 @@ def _leaves(
 
 
 def _is_collection(values: list[Any]) -> bool:
-    """Whether the objects hold entities: objects, each of which names its own key."""
+    """True if the objects hold entities: objects, each of which names its own key."""
     items = [pair for value in values for pair in value.items()]
     return bool(items) and all(
         isinstance(item, Mapping) and any(part == key for part in item.values())

@@ -192,7 +192,7 @@ def apply(state: Tree, delta: Sequence[Operation]) -> Tree:
 
 
 def same_json(a: Json, b: Json) -> bool:
-    """Whether two values have one JSON text, as the benchmark's hash of the database sees it.
+    """True if two values have one JSON text, as the benchmark's hash of the database sees it.
 
     A whole number is not the fraction of the same size, true is not 1; 5.0 and 5.00 are one.
     """

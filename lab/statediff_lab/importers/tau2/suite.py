@@ -279,7 +279,7 @@ class Tau2:
         return RecordedRun(f"reference of {task}", task, "reference", raw)
 
     def is_named(self, run: RecordedRun, change: SeededChange) -> bool:
-        """Whether the reference changes the very entity."""
+        """True if the reference changes the very entity."""
         domain, _ = self._of(run.task)
         return any(
             edit.type == change.type and (edit.before or edit.after or {}).get("id") in change.key

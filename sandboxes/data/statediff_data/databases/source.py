@@ -138,7 +138,7 @@ class DatabaseSource:
     def _again(
         self, engine: sa.Engine, catalogue: Catalogue, seen: State, store: ChunkStore
     ) -> bool:
-        """Whether a second look, in a transaction of its own, shows the same.
+        """True if a second look, in a transaction of its own, shows the same.
 
         What it shows is put where the first look is: equal chunks take no room there.
         """
@@ -232,7 +232,7 @@ class DatabaseSource:
 
 
 def _sees_one_moment(connection: sa.Connection) -> bool:
-    """Whether the transaction shows one state; it is set to, where the dialect can be."""
+    """True if the transaction shows one state; it is set to, where the dialect can be."""
     try:
         driver: Any = connection.connection.dbapi_connection
         offered = connection.dialect.get_isolation_level_values(driver)

@@ -324,7 +324,7 @@ class ObjectsSource:
 
 
 def _is_there(system: Any, path: str) -> bool:
-    """Whether the path is there; the driver's own `exists` takes any failure for a no."""
+    """True if the path is there; the driver's own `exists` takes any failure for a no."""
     try:
         system.info(path)
     except FileNotFoundError:

@@ -269,12 +269,12 @@ def _text(error: BaseException) -> str:
 
 
 def can_be_confined() -> bool:
-    """Whether Landlock is to be had: no file but those allowed, no memory of other processes."""
+    """True if Landlock is to be had: no file but those allowed, no memory of other processes."""
     return landlock_version() >= 1
 
 
 def is_root_of_the_machine() -> bool:
-    """Whether this is root, and not only of a user namespace, where root has no such power."""
+    """True if this is root, and not only of a user namespace, where root has no such power."""
     if os.getuid() != 0:
         return False
     try:

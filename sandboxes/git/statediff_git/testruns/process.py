@@ -166,7 +166,7 @@ class Results:
     network: str
     """`none`, or `machine` where the tests could reach what the machine reaches."""
     is_forgeable: bool
-    """Whether the tested code could have made a test pass that did not."""
+    """True if the tested code could have made a test pass that did not."""
     cases: tuple[Case, ...]
 
 

@@ -316,7 +316,7 @@ def _become(user: int) -> None:
 
 
 def _can_run_as(user: int, folder: str) -> bool:
-    """Whether that user can read the copy and the standard library; tried, in a process."""
+    """True if that user can read the copy and the standard library; tried, in a process."""
     probe = os.fork()
     if probe == 0:
         code = 1

@@ -126,7 +126,7 @@ class TestPlan:
     is_outside: bool = False
 
     def is_test(self, path: str) -> bool:
-        """Whether the file belongs to the tests of the base, or would stand in their place."""
+        """True if the file belongs to the tests of the base, or would stand in their place."""
         hidden = {name.partition("/")[0] for name in self.held_out}
         is_own = self.tests is not None and f"{path}/".startswith(f"{self.tests}/")
         return is_own or path.partition("/")[0] in hidden

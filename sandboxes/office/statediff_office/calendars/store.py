@@ -160,7 +160,7 @@ def _folders(place: Path) -> list[str]:
 
 
 def _is_usual(folder: Path, place: str) -> bool:
-    """Whether its owner may do all with a folder, and not everybody may write it."""
+    """True if its owner may do all with a folder, and not everybody may write it."""
     try:
         mode = (folder / place).lstat().st_mode
     except OSError:
@@ -169,7 +169,7 @@ def _is_usual(folder: Path, place: str) -> bool:
 
 
 def _is_text(name: str) -> bool:
-    """Whether it is text; another name is reported as a file's."""
+    """True if it is text; another name is reported as a file's."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -57,7 +57,7 @@ class Sink:
     """The process itself, no matter who has its number later; None where there is no such thing."""
 
     def has_ended(self, seconds: float = 0.0) -> bool:
-        """Whether the process is over, or is within so many seconds."""
+        """True if the process is over, or is within so many seconds."""
         seen = select.poll()
         seen.register(self._line.fileno() if self._handle is None else self._handle, select.POLLIN)
         return bool(seen.poll(1000 * seconds))

@@ -381,7 +381,7 @@ class RedmineTracker:
         base.execute("UPDATE settings SET updated_on = ? WHERE name = 'app_title'", (now,))
 
     def _may_stay(self) -> bool:
-        """Whether the server can go on: it runs, is idle, and remembers nothing of this trial."""
+        """True if the server can go on: it runs, is idle, and remembers nothing of this trial."""
         if not self._server.sees(self.home) or self._beside():
             return False
         if not self._is_idle_within(_IDLE_SECONDS):
@@ -401,7 +401,7 @@ class RedmineTracker:
         return sorted(set(_names(self.home)) - {DATABASE, FILES})
 
     def _only_renewed(self) -> bool:
-        """Whether the live settings differ from the base in the time of `_renew` alone."""
+        """True if the live settings differ from the base in the time of `_renew` alone."""
         query = "SELECT id, name, value FROM settings ORDER BY id"
         try:
             with self._open_database() as live:

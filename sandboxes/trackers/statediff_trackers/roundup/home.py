@@ -117,7 +117,7 @@ def _safe_value(name: str, value: str) -> str:
 
 
 def _is_content(path: str, items: Items) -> bool:
-    """Whether it is where the tracker looks for the content of an item that it has."""
+    """True if it is where the tracker looks for the content of an item that it has."""
     found = _CONTENT.fullmatch(path)
     if found is None or not found[4].isascii() or len(found[4]) > 18:
         return False

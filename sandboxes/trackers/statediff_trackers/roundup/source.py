@@ -392,7 +392,7 @@ class _Reader:
             yield table, _without(rows, _usual_links(rows, self._numbers(owner)))
 
     def _is_usual(self, kind: str, row: Row) -> bool:
-        """Whether each cell of an item is of the form in which the tracker keeps it."""
+        """True if each cell of an item is of the form in which the tracker keeps it."""
         told = [(f.kind, self._made(f, row)) for f in _MADE]
         if told[-1][1] is None:  # whether it is retired is always there
             return False
@@ -489,7 +489,7 @@ def _odd_counters(rows: Sequence[Row], kinds: Iterable[str]) -> Iterator[Row]:
 
 
 def _is_listing(row: Row, items: AbstractSet[int]) -> bool:
-    """Whether it says which item lists which of these."""
+    """True if it says which item lists which of these."""
     return row.get("linkid") in items and type(row.get("nodeid")) is int
 
 

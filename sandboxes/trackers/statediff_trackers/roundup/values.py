@@ -316,7 +316,7 @@ _KEPT: Final[dict[Kind, tuple[type, ...]]] = {
 
 
 def is_of_kind(kind: Kind, told: Observed) -> bool:
-    """Whether a cell that the tracker wrote could be read as this; one that is not read may be."""
+    """True if a cell that the tracker wrote could be read as this; one that is not read may be."""
     return told is None or isinstance(told, Unobserved) or type(told) in _KEPT[kind]
 
 

@@ -37,7 +37,7 @@ class Tangled(Exception):
 
 
 class Rest(NamedTuple):
-    """What is not on the page of a payload."""
+    """The part of a payload that is not on the page."""
 
     length: int
     """Bytes of the whole payload."""
@@ -127,7 +127,7 @@ class Stayed:
     """The places of the cells that did not stay, and -1."""
 
     def is_in(self, start: int, end: int) -> bool:
-        """Whether such a cell has one of these bytes; none is shorter than the step."""
+        """True if such a cell has one of these bytes; none is shorter than the step."""
         held = self.holders[start:end:_LEAST_BLOCK].tolist()
         return not self.gone.issuperset((*held, int(self.holders[end - 1])))
 
@@ -138,11 +138,11 @@ class Node:
 
     content: bytes
     at: int
-    """Where its header begins: page 1 begins with that of the file."""
+    """The place of its header: page 1 begins with that of the file."""
     kind: int
     starts: tuple[int, ...]
     children: tuple[int, ...]
-    """Of an interior node, one more than it has cells."""
+    """The children of an interior node, one more than it has cells."""
     usable: int
 
     @property
@@ -151,7 +151,7 @@ class Node:
 
     @cached_property
     def places(self) -> Any:
-        """Where its cells begin, as an array."""
+        """The places at which its cells begin, as an array."""
         list_of = self.at + (12 if self.kind in INTERIOR else 8)
         found = np.frombuffer(self.content, ">u2", len(self.starts), list_of)
         return found.astype(np.int64)
@@ -249,7 +249,7 @@ class Node:
 
     @cached_property
     def begins(self) -> frozenset[int]:
-        """Where its cells begin."""
+        """The places at which its cells begin."""
         return frozenset(self.starts)
 
     def parts(self, cells: Cells) -> list[bytes]:

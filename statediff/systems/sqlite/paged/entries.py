@@ -1,4 +1,4 @@
-"""What the indexes of a table hold of a row, and in which order, as SQLite itself computes it.
+"""The entries of a row in the indexes of a table, and their order, as SQLite itself computes it.
 
 The entries of a row are asked for in SQL, past every index: the columns and expressions of each
 index and the condition of a partial one, evaluated by SQLite in the caller's read-only connection.
@@ -24,7 +24,7 @@ Entry = tuple[Value, ...]
 _EXPRESSION: Final = -2
 _ROW_ID_NAMES: Final = ("rowid", "_rowid_", "oid")
 _DESCENDING_FORMAT: Final = 4
-"""Of the schema, from which on SQLite sorts downwards where an index says so."""
+"""The form of the schema from which on SQLite sorts downwards where an index says so."""
 _UTF8: Final = 1
 
 
@@ -48,7 +48,7 @@ class Index:
         return {}
 
     def key(self, content: bytes) -> Entry:
-        """What an entry is compared by. Raises `Tangled`."""
+        """The part of an entry that it is compared by. Raises `Tangled`."""
         found = self._sortable.get(content)
         if found is None:
             values = record(content)
@@ -118,9 +118,9 @@ class TableIndexes:
     """(name, which kinds of values it may have, whether it is required) of each column."""
     row_id: str | None
     key_columns: tuple[tuple[int, str], ...] = ()
-    """Of a table without row ids: (place in its entries, column)."""
+    """The key columns of a table without row ids: (place in its entries, column)."""
     key_index: str | None = None
-    """Of a table without row ids: by what name SQLite knows its tree."""
+    """The name by which SQLite knows the tree of a table without row ids."""
     hidden_by: str | None = None
     """Why entries cannot be asked for."""
     plain: Plain | None = None
@@ -378,7 +378,7 @@ def _plain(
 
 
 def is_real(declared: str) -> bool:
-    """Whether a column of that type has the affinity of reals."""
+    """True if a column of that type has the affinity of reals."""
     name = declared.upper()
     if any(word in name for word in ("INT", "CHAR", "CLOB", "TEXT", "BLOB")):
         return False

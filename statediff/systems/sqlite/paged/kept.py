@@ -77,7 +77,7 @@ _UNTOLD: Final = (Uncertain, Tangled, sqlite3.Error, IndexError, struct.error)
 """Pages do not tell what they hold."""
 
 Describe = Callable[[sqlite3.Connection, Catalogue], Catalogue]
-"""What the catalogue says now, where it said that."""
+"""Describes the catalogue again, where an earlier one is known."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class KeptPages:
         return found
 
     def reader(self, each: EntityType, table: TableIndexes) -> RowReader | None:
-        """What tells the rows of a type from their records; None where a scan has to."""
+        """The reader of a type's rows from their records; None where a scan has to tell."""
         if each.name not in self._readers:
             self._readers[each.name] = row_reader(each, self.catalogue, table)
         return self._readers[each.name]
@@ -407,7 +407,7 @@ class _After:
         self._kept, self._layout, self._commit = kept, layout, commit
         self._present, self._connection, self._store = present, present.connection, store
         self._rows = 0
-        """Of tables that were read whole."""
+        """The number of rows of tables that were read whole."""
 
     def told(self) -> Told:
         """Raises `Uncertain`, `Tangled`, `sqlite3.Error`, where only a scan can tell."""
@@ -430,7 +430,7 @@ class _After:
         return Told(found, catalogue, self._rows, is_checked=not is_sound)
 
     def _checked(self) -> tuple[Moves, Preservation, bool]:
-        """What became of the pages of a file that is as sound as it was, and whether they say so.
+        """The moves of pages in a file that is as sound as it was, and whether they say so.
 
         Else SQLite does: its check costs less than reading the rows again.
         """
@@ -473,7 +473,7 @@ class _After:
         return entry is not None and any(c.hidden == STORED_COLUMN for c in entry.columns)
 
     def _objects(self, catalogue: Catalogue) -> dict[str, Table]:
-        """What the catalogue says, where it says nothing else of any table or index."""
+        """The tables of the catalogue, where it says nothing else of any table or index."""
         known, before = self._kept.catalogue, self._kept.state
         if _rooted(catalogue) != _rooted(known):
             raise Uncertain("a table or an index is another")
@@ -554,7 +554,7 @@ class _After:
 
 
 def _is_written_beside(commit: Commit, former: bytes) -> bool:
-    """Whether of the first page only the header was written, and there nothing but counters."""
+    """True if of the first page only the header was written, and there nothing but counters."""
     head = commit.pages.get(1, former)
     is_tree_kept = head[FILE_HEADER_BYTES:] == former[FILE_HEADER_BYTES:]
     return is_tree_kept and _settings(head) + head[40:44] == _settings(former) + former[40:44]
@@ -591,6 +591,6 @@ def _rooted(catalogue: Catalogue) -> list[str]:
 
 
 def _is_rootless(kind: Any, definition: str) -> bool:
-    """Whether the kind is what SQLite takes the line for, which looks at the definition alone."""
+    """True if the kind is what SQLite takes the line for, which looks at the definition alone."""
     found = _ROOTLESS.match(definition)
     return found is not None and kind == found[1].lower()

@@ -16,7 +16,7 @@ from statediff.systems.sqlite.paged.owners import PageOwners, Rewritten, links_o
 
 @dataclass(frozen=True, kw_only=True)
 class Moves:
-    """What became of the trees."""
+    """The fate of the trees."""
 
     rewritten: Mapping[int, Rewritten]
     """By root; of trees in which something was written."""
@@ -25,7 +25,7 @@ class Moves:
     gained: frozenset[int]
     """Pages that were in no tree and are in one."""
     are_places_kept: bool
-    """Whether each page of a tree is where it was."""
+    """True if each page of a tree is where it was."""
 
 
 def follow_moves(
@@ -148,7 +148,7 @@ class _Walk:
             self.are_places_kept = False
 
     def _is_taken(self, page: int, parent: int, root: int, is_overflow: bool) -> bool:
-        """Whether the page is as it was, with all below it that was not written."""
+        """True if the page is as it was, with all below it that was not written."""
         owners = self.owners
         if page in self.written or page not in owners:
             return False

@@ -1,4 +1,4 @@
-"""Whether the keys of a b-tree are in order where a commit wrote to it.
+"""The order of the keys of a b-tree where a commit wrote to it.
 
 A search goes down by the keys it compares with: a key in a wrong place is in the tree and in no
 answer. What a commit left alone is in order, if it was, between the bounds that it had. So only
@@ -18,7 +18,7 @@ from statediff.systems.sqlite.paged.btree import Cells, Node, ReadPage, Tangled,
 OtherPages = tuple["Tree", Collection[int], Collection[int]]
 """A tree as it was, the pages that were written since, and its nodes among them."""
 _Bounds = tuple[Any, Any]
-"""What lies below and above; None where nothing does."""
+"""The keys below and above; None where there are none."""
 
 
 class Keys(Protocol):
@@ -26,16 +26,16 @@ class Keys(Protocol):
 
     @property
     def are_row_ids(self) -> bool:
-        """Whether the tree is a table whose key is the row id."""
+        """True if the tree is a table whose key is the row id."""
         ...
 
     def precedes(self, one: Any, other: Any) -> bool:
-        """Whether one comes before the other, and may stand beside it. Raises `Tangled`."""
+        """True if one comes before the other, and may stand beside it. Raises `Tangled`."""
         ...
 
 
 class RowIds:
-    """Of a table: a separator in an interior node may equal the last row id below it."""
+    """The row ids of a table: a separator in an interior node may equal the last one below it."""
 
     are_row_ids = True
 

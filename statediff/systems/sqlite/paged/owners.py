@@ -64,7 +64,7 @@ class PageOwners:
         self._links: dict[tuple[int, bool], Links] = {}
 
     def learn(self, other: PageOwners, written: Collection[int]) -> None:
-        """What the other knows of pages that were not written since holds here as well."""
+        """Learn from the other what it knows of pages that were not written since."""
         if other.usable == self.usable:
             self._links = {at: to for at, to in other._links.items() if at[0] not in written}
 
@@ -104,7 +104,7 @@ class PageOwners:
         return self._pages.keys()
 
     def root(self, page: int) -> int:
-        """Of the tree that the page is in."""
+        """The root of the tree that the page is in."""
         return self._owner[page]
 
     def parent(self, page: int) -> int:
@@ -112,7 +112,7 @@ class PageOwners:
         return self._parent[page]
 
     def is_overflow(self, page: int) -> bool:
-        """Whether the page is in an overflow chain."""
+        """True if the page is in an overflow chain."""
         return self._pages[self._owner[page]][page]
 
     def links(self, page: int) -> Links:
@@ -134,7 +134,7 @@ class PageOwners:
         return depth
 
     def account_for_all(self, others: Collection[int]) -> bool:
-        """Whether each page of the file is in one tree or one of the others, and none is both."""
+        """True if each page of the file is in one tree or one of the others, and none is both."""
         known = len(self._owner) + len(others)
         return known == self.page_count and self._owner.keys().isdisjoint(others)
 

@@ -1,4 +1,4 @@
-"""Whether a commit left a SQLite file as sound as it was, read from the pages that it wrote.
+"""The soundness of a SQLite file after a commit, read from the pages that it wrote.
 
 What was sound and was not written stays sound; the rest is compared before and after:
 
@@ -43,7 +43,7 @@ LOCK_BYTE: Final = 2**30
 """The page that holds this byte of the file is left empty."""
 _FEW_PAGES: Final = 1000
 _PART: Final = 8
-"""Where a commit wrote more than a few pages, and than this part, a whole check is as quick."""
+"""The part of a file beyond which, and beyond a few pages, a whole check is as quick."""
 _MAP_ENTRY_BYTES: Final = 5
 
 
@@ -113,7 +113,7 @@ class Preservation:
             self._compare(root, nodes, found)
 
     def holds(self) -> bool:
-        """Whether the file is sound, when what the rows make of entries was taken off."""
+        """True if the file is sound, when what the rows make of entries was taken off."""
         return not any(
             any(counts.values())
             for each in self.differences.values()
@@ -123,7 +123,7 @@ class Preservation:
     def subtract(
         self, connect: Callable[[], AbstractContextManager[sqlite3.Connection]], sign: int
     ) -> None:
-        """What the rows that are gone (-1) or new (1) make of the entries is taken off.
+        """Take off the entries of the rows that are gone (-1) or new (1).
 
         `connect` gives a connection to the database as it was or is, for rows that only SQLite
         can tell the entries of; it is not closed here.
@@ -257,7 +257,7 @@ def check_head(head: bytes, page_count: int) -> None:
 
 
 def has_maps(head: bytes) -> bool:
-    """Whether the file says in maps of pages what leads to each."""
+    """True if the file says in maps of pages what leads to each."""
     return any(head[52:56])
 
 

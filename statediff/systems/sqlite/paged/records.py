@@ -21,20 +21,20 @@ from statediff.systems.sqlite.searches import search_index
 _FEW_ROWS: Final = 64
 """So many rows are read from their records however small the table is."""
 MANY: Final = 4
-"""Where more than this part of a file or table changed, and than a few, it is read whole."""
+"""The part of a file or table beyond which, and beyond a few changes, it is read whole."""
 _ROW_ID: Final = -1
 _MOST_BYTES: Final = 64 * 1024
-"""Of a row that is read from its record."""
+"""The most bytes of a row that is read from its record."""
 
 
 def are_few(difference: Difference, table: Table) -> bool:
-    """Whether so few rows of the table are others that it need not be read whole."""
+    """True if so few rows of the table are others that it need not be read whole."""
     count = len(difference.gone) + len(difference.new)
     return count <= _FEW_ROWS or count <= table.row_count // MANY
 
 
 def row_reader(each: EntityType, catalogue: Catalogue, table: TableIndexes) -> RowReader | None:
-    """What tells the rows of a type from their records; None where a scan has to."""
+    """The reader of a type's rows from their records; None where a scan has to tell."""
     entry = catalogue.tables.get(folded(each.source_table))
     has_limits = any(f.digest_above_bytes is not None for f in each.fields)
     if entry is None or has_limits or search_index(catalogue, folded(each.source_table)):
@@ -69,7 +69,7 @@ class RowReader:
     """None for a table without row ids, whose rows are the entries themselves."""
     are_reals: tuple[bool, ...]
     places: tuple[int, ...]
-    """Of each of the columns that the query names, in a record; `_ROW_ID` of the row id."""
+    """The place of each queried column in a record; `_ROW_ID` of the row id."""
 
     def rows(self, stored: Mapping[Any, Stored | None], read: ReadPage, usable: int) -> list[Row]:
         """The rows. Raises `Uncertain` where only a scan can tell."""
