@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from statediff.contract.document.load import read_bytes
+from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import InputError, SandboxError, UsageError
 from statediff.model.values import printable
 from statediff.packs import SANDBOX_FILE, SandboxPack
@@ -25,6 +27,7 @@ from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.base.urls import password_variable, url_without_password
 from statediff.systems.external.sandbox import ExternalSystem, base_document
 from statediff.workspace import folders
+from statediff.workspace.contracts import SCHEMA_FILE
 from statediff.workspace.drafts import require_new
 from statediff.workspace.inputs import StateFile, utc_now
 
@@ -75,10 +78,17 @@ def write_sandbox(
     sources: Sequence[OwnSource],
     *,
     has_schema: bool = False,
+    schema: Path | None = None,
     commands: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The sandbox file and what it copies are in the folder; their paths as messages show them."""
+    """The sandbox file and what it copies are in the folder; their paths as messages show them.
+
+    `has_schema` says that a schema file is there, `schema` is one to copy.
+    """
     copies = {source.name: _copy_name(source) for source in sources if source.is_copied}
+    if schema is not None:
+        load_schema_file(schema)  # before anything is written
+        copies[SCHEMA_FILE] = SCHEMA_FILE
     require_new(out, [SANDBOX_FILE, *copies.values()])
     lines = ["# Every trial begins with this, proven anew. Commit it with its files.", "sources:"]
     for number, source in enumerate(sources):
@@ -89,8 +99,10 @@ def write_sandbox(
             lines += [f"    of: {sources[0].name}"]
         elif commands:
             lines += [f"    {key}: {json.dumps(text)}" for key, text in commands.items()]
-        lines += ["    schema: schema.yaml"] if has_schema else []
+        lines += [f"    schema: {SCHEMA_FILE}"] if has_schema or schema else []
     out.mkdir(parents=True, exist_ok=True)
+    if schema is not None:
+        folders.write_file(out / SCHEMA_FILE, read_bytes(schema))
     for source in (each for each in sources if each.name in copies):
         _copy(Path(source.place), out / copies[source.name])
     folders.write_file(out / SANDBOX_FILE, ("\n".join(lines) + "\n").encode())

@@ -43,6 +43,28 @@ pytest_plugins = "pytester"
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
+def test_a_sandbox_has_the_schema_of_a_draft(tmp_path: Path, statediff: Any) -> None:
+    with contextlib.closing(sqlite3.connect(tmp_path / "app.db")) as db:
+        db.execute("CREATE TABLE visit (id INTEGER PRIMARY KEY, user_id INTEGER)")
+        db.commit()
+    act = "import os,sqlite3; db = sqlite3.connect(os.environ['STATEDIFF_DB_URL'][10:]);"
+    (tmp_path / "act.py").write_text(
+        f"{act} db.execute('INSERT INTO visit VALUES (7, 3)'); db.commit()"
+    )
+    command = f"{sys.executable} {tmp_path / 'act.py'}"
+    assert statediff("sandbox", "init", "app", "db=app.db", "--schema", "none").code == 2
+    drafted = statediff("watch", "--state", "db=app.db", "--draft", "d", "--", *command.split())
+    assert drafted.code == 0, drafted.err
+    with contextlib.closing(sqlite3.connect(tmp_path / "app.db")) as db:
+        db.execute("DELETE FROM visit")
+        db.commit()
+    made = statediff("sandbox", "init", "app", "db=app.db", "--schema", "d/schema.yaml")
+    assert made.code == 0, made.err
+    contract = tmp_path / "d" / "contract.yaml"
+    contract.write_text(contract.read_text().replace("reviewed: false", "sandbox: app"))
+    assert statediff("run", "d", "--agent-cmd", command).code == 0
+
+
 @pytest.mark.slow
 @kinds
 def test_each_door_opens_a_sandbox_of_each_kind(

@@ -31,6 +31,7 @@ from statediff.cli.options import (
     JsonFlag,
     RebaseOption,
     SandboxArgument,
+    SchemaFileOption,
     VariantOption,
     argument,
     opt,
@@ -157,9 +158,13 @@ def init(
     ] = None,
     *,
     commands: OwnCommands,
+    schema: SchemaFileOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Write a sandbox of your own into `sandboxes/NAME`, from states or from what is here."""
+    """Write a sandbox of your own into `sandboxes/NAME`, from states or from what is here.
+
+    With the schema of a draft, its sources are read as the draft has them.
+    """
     from statediff.workspace import sandboxes
 
     given = commands.given()
@@ -170,7 +175,7 @@ def init(
         raise UsageError("no database, dump or repository is here; name the states")
     sources = sandboxes.own_sources(found, is_external=bool(given))
     out = Path("sandboxes") / name
-    written = sandboxes.write_sandbox(out, sources, commands=given)
+    written = sandboxes.write_sandbox(out, sources, schema=schema, commands=given)
     lines = [f"wrote {file}" for file in written]
     lines.append(f"next: `statediff init {name} --out DIR` drafts a contract for {shown(out)}")
     document = {"sandbox": name, "files": written, "sources": [each.name for each in sources]}
