@@ -27,7 +27,7 @@ LINES: Final = {
     "statediff_lab": 29_550,
 }
 """Lines of Python of each package, at most."""
-BENCHMARKS: Final = 15_000
+BENCHMARKS: Final = 15_400
 TESTS: Final = 116_450
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""

@@ -74,7 +74,7 @@ _LIMITS: Final = Limits(MAX_BYTES, MAX_DEPTH, max_digits=17, max_exponent=None)
 Json = Any
 T = TypeVar("T")
 PARTS: Final = ("contract", "before", "after", "history", "timeline", "answer", "trace")
-"""The parts of a trial's document, each told by itself."""
+"""The parts of a trial's document, each by itself."""
 
 
 class TrialPool:
