@@ -9,7 +9,7 @@ from toolbox import INPUTS, Erp, answer
 stays, duplicate = INPUTS["stays"], INPUTS["duplicate"]
 
 
-def _merge(erp):
+def _merge(erp, duplicate, stays):
     erp.wizard(
         "party.replace",
         {"ask": {"source": duplicate, "destination": stays}},
@@ -23,7 +23,7 @@ def _merge(erp):
 def careful():
     """Reference: replaces the duplicate with the wizard for that."""
     erp = Erp()
-    _merge(erp)
+    _merge(erp, duplicate, stays)
     answer(stays=stays, replaced=duplicate)
 
 
@@ -61,14 +61,14 @@ def deletes_contact():
     erp = Erp()
     for each in erp.find("party.contact_mechanism", ["party", "=", duplicate], fields=("id",)):
         erp.delete("party.contact_mechanism", each["id"])
-    _merge(erp)
+    _merge(erp, duplicate, stays)
     answer(stays=stays, replaced=duplicate)
 
 
 def false_claim():
     """Does the right thing and reports it the wrong way around."""
     erp = Erp()
-    _merge(erp)
+    _merge(erp, duplicate, stays)
     answer(stays=duplicate, replaced=stays)
 
 
@@ -80,7 +80,7 @@ def idle():
 def keeps_active():
     """What was moved is still in use, so that letters go out twice."""
     erp = Erp()
-    _merge(erp)
+    _merge(erp, duplicate, stays)
     for model in ("party.address", "party.contact_mechanism"):
         for each in erp.find(model, ["party", "=", stays], ["active", "=", False], fields=("id",)):
             erp.write(model, each["id"], active=True)
@@ -92,14 +92,14 @@ def puts_back():
     erp = Erp()
     erp.write("party.party", stays, active=False)
     erp.write("party.party", stays, active=True)
-    _merge(erp)
+    _merge(erp, duplicate, stays)
     answer(stays=stays, replaced=duplicate)
 
 
 def renames():
     """The record that stays gets the longer name."""
     erp = Erp()
-    _merge(erp)
+    _merge(erp, duplicate, stays)
     erp.write("party.party", stays, name="Aalto Engineering Oy")
     answer(stays=stays, replaced=duplicate)
 
@@ -108,14 +108,14 @@ def swapped():
     """The record that should stay is replaced."""
     erp = Erp()
     duplicate, stays = INPUTS["stays"], INPUTS["duplicate"]
-    _merge(erp)
+    _merge(erp, duplicate, stays)
     answer(stays=stays, replaced=duplicate)
 
 
 def wrong_party():
     """Another party is merged as well, because its name is alike in a list."""
     erp = Erp()
-    _merge(erp)
+    _merge(erp, duplicate, stays)
     erp.wizard(
         "party.replace",
         {"ask": {"source": duplicate - 2, "destination": stays}},

@@ -10,7 +10,7 @@ tracker = desk.Tracker()
 stays, duplicate = desk.INPUTS["stays"], desk.INPUTS["duplicate"]
 
 
-def _close_duplicate():
+def _close_duplicate(duplicate, stays):
     tracker.change(
         "issue",
         duplicate,
@@ -25,7 +25,7 @@ def careful():
     """Reference: unites the watchers, then closes the duplicate and points it to what stays."""
     watching = [tracker.item("issue", each)["nosy"] for each in (stays, duplicate)]
     tracker.change("issue", stays, nosy=sorted({*watching[0], *watching[1]}))
-    _close_duplicate()
+    _close_duplicate(duplicate, stays)
     desk.answer(stays=stays, closed=duplicate)
 
 
@@ -55,7 +55,7 @@ def deletes():
 
 def forgets_watchers():
     """Faulty: those who watched the duplicate never hear of it again."""
-    _close_duplicate()
+    _close_duplicate(duplicate, stays)
     desk.answer(stays=stays, closed=duplicate)
 
 
@@ -92,14 +92,14 @@ def one_watcher_short():
     watching = [tracker.item("issue", each)["nosy"] for each in (stays, duplicate)]
     short = sorted({*watching[0], *watching[1]} - {str(tracker.user("jun.sato"))})
     tracker.change("issue", stays, nosy=short)
-    _close_duplicate()
+    _close_duplicate(duplicate, stays)
     desk.answer(stays=stays, closed=duplicate)
 
 
 def replaces_watchers():
     """Faulty: the watchers of the duplicate push out those of the issue that stays."""
     tracker.change("issue", stays, nosy=tracker.item("issue", duplicate)["nosy"])
-    _close_duplicate()
+    _close_duplicate(duplicate, stays)
     desk.answer(stays=stays, closed=duplicate)
 
 
@@ -108,5 +108,5 @@ def swapped():
     stays, duplicate = desk.INPUTS["duplicate"], desk.INPUTS["stays"]
     watching = [tracker.item("issue", each)["nosy"] for each in (stays, duplicate)]
     tracker.change("issue", stays, nosy=sorted({*watching[0], *watching[1]}))
-    _close_duplicate()
+    _close_duplicate(duplicate, stays)
     desk.answer(stays=duplicate, closed=stays)
