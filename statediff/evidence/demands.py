@@ -38,7 +38,8 @@ class Demands(BaseModel):
     isolation: Annotated[str, Field(pattern=ISOLATION)] | None = None
     """Kinds of isolation joined by `+`; a program that was kept apart in more ways will do."""
     observed: StrictBool = False
-    """An observer's key signed what was judged, and the copy shows all of that."""
+    """An observer's key signed what was judged, and the copy shows all of that; of two readings
+    beside others the one that leaves open whose a change was. Also what `bound` asks for."""
     bound: StrictBool = False
     """All that clauses read of states is under the state roots. What is not follows from the
     contract's clauses, which are not read here."""
@@ -71,6 +72,9 @@ class Demands(BaseModel):
             shown = {*found.observed.shown, "ending", UNSHOWN}
             if missing := [each for each in OBSERVABLE if each not in shown]:
                 yield f"withheld from this copy, so not compared: {', '.join(missing)}"
+            for name, which, count in found.observed.of_several:
+                if which < count:  # who seals chose it, and may have chosen the verdict with it
+                    yield f"{name}: {which} of the {count} that were signed; only the last decides"
 
 
 def _rest(value: object) -> object:

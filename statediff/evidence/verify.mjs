@@ -341,12 +341,16 @@ async function observedIn(at, manifest, known, sealers) {
   if (isObject(inner) && Object.hasOwn(inner, "undisclosed") !== bound.has("undisclosed")) {
     reject(`${OBSERVATION}: what is not shown is not said where it has to be`);
   }
-  const found = { signer: signer.name, at: isoOf(said.at), shown: [], withheld: [], agent: null };
+  const found = {
+    signer: signer.name, at: isoOf(said.at), shown: [], withheld: [], agent: null, of_several: [],
+  };
   for (const [number, [name, digests]] of [...bound].entries()) {
     const opening = at.get(`${OBSERVATION}#/opened/${number}`);
     const value = opening === undefined ? undefined : openedPart(name, opening, at);
-    const isSo = value !== undefined && digests.includes(
+    const which = value === undefined ? -1 : digests.indexOf(
       hex(await sha256(unhex(opening[1]), text.encode(canonical(value)))));
+    const isSo = which >= 0;
+    if (isSo && digests.length > 1) found.of_several.push([name, 1 + which, digests.length]);
     const isLeftOut = name === "ending" && value === null; // the contract may not ask for it
     if (value !== undefined && !isSo && !isLeftOut) {
       reject(`${OBSERVATION}: ${name}: not what was observed`);

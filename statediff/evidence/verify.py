@@ -268,6 +268,8 @@ class Observed:
     withheld: tuple[str, ...]
     agent: Mapping[str, Any] | None
     """Name, version, model and digest of the configuration, each null where nobody knows it."""
+    of_several: tuple[tuple[str, int, int], ...] = ()
+    """Parts of which several were signed: the name, which of them is shown (from 1), how many."""
 
 
 class Leaf(NamedTuple):
@@ -595,7 +597,8 @@ def _observed(
     shown = compared(bound, opened, document)
     agent = opened[0][2] if AGENT in shown else None
     withheld = tuple(name for name in bound if name not in shown)
-    return Observed(signer.name, at, shown, withheld, agent)
+    several = tuple((n, 1 + which, len(bound[n])) for n, which in shown.items() if bound[n][1:])
+    return Observed(signer.name, at, tuple(shown), withheld, agent, several)
 
 
 _LISTED: Final = {"captures.json": ("before", "after"), "trace.json": ("actions",)}
@@ -644,12 +647,12 @@ def parts_in(subject: Sequence[Any]) -> dict[str, list[str]]:
 
 def compared(
     bound: Mapping[str, Sequence[str]], opened: Sequence[Any], document: Callable[[str], Any]
-) -> tuple[str, ...]:
-    """The parts that are shown, each by its opening, and are as they were observed.
+) -> dict[str, int]:
+    """The parts that are shown by their opening, as they were observed, each with which of several.
 
     `document` gives a file by its name, and `...` where it is not all shown. Raises `Rejected`.
     """
-    shown = []
+    shown = dict[str, int]()
     for (name, digests), opening in zip(bound.items(), opened, strict=True):
         if opening is ... or name == UNSHOWN:
             continue
@@ -665,12 +668,12 @@ def compared(
         if name == AGENT:
             known: Any = dict.fromkeys(("configuration", "model", "name", "version"), str | None)
             _shape(found, known, f"{OBSERVATION}: agent")
-        if part_digest(salt, found) not in digests:
+        if (digest := part_digest(salt, found)) not in digests:
             if found is None and name == "ending":
                 continue  # it was known, and the contract may not ask
             _reject(f"{OBSERVATION}: {OBSERVABLE[name]}: {name}: not what was observed")
-        shown.append(name)
-    return tuple(shown)
+        shown[name] = digests.index(digest)
+    return shown
 
 
 def part_digest(salt: str, value: Any) -> str:

@@ -94,8 +94,8 @@ def test_each_door_has_what_it_captured_signed_by_an_observer(statediff: Call, k
     assert statediff(*JUDGE, "--out", "judged", *observed).code == 0
     watched = ("--contract", "c.yaml", "--state", "a.json", "--out", "watched", *observed)
     assert statediff("watch", *watched, "--", "true").code == 1
-    options = ("--agent", "careful", "--out", "runs", *observed)
-    assert statediff("run", "shop/refuse-late-refund", *options).code == 0
+    options = ("--agent", "alters", "--out", "runs", *observed)
+    assert statediff("run", "shop/add-and-backfill-column", *options).code == 0
     [trial] = (keyed / "runs").glob("*/trials/*")
     for number, kept in enumerate(("judged", "watched", str(trial))):
         out = f"{number}.zip"

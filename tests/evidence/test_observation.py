@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from statediff.cli.evidence.sealing import DemandOptions
 from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
@@ -21,7 +22,7 @@ from statediff.kernel import TrialFacts, replay
 from statediff.model.trace import ActionClass, RunEnding
 from statediff.model.values import Map
 from statediff.observing import Observer
-from statediff.workspace.rechecking import is_ending_open
+from statediff.workspace.rechecking import is_ending_open, unbound
 from tests.evidence.test_roots import remade
 from tests.evidence.test_vectors import theirs
 from tests.growing_logs import ADA, EVE, NOON
@@ -115,6 +116,38 @@ def test_a_call_that_is_left_out_would_turn_the_verdict() -> None:
     assert [each.manifest["verdict"] for each, _ in made] == [DIVERGE.value, MATCH.value]
     with pytest.raises(BundleError, match="trace"):
         with_observation(made[1][0], made[0][1])
+
+
+@pytest.mark.parametrize(("judged", "unmet"), [(0, ["states: 1 of the 2"]), (1, [])])
+def test_of_two_readings_that_were_observed_the_open_one_is_demanded(
+    judged: int, unmet: list[str]
+) -> None:
+    rows: tuple[Any, ...] = ([doc(1)], [doc(1, deleted_at="2026-01-01")], [])
+    one, *others = (
+        capture(side, part(side, state({"doc": own}, types=TYPES)))
+        for side, own in zip(("before", "after", "after"), rows, strict=True)
+    )
+    bodies = [run(BODY, one, other, **TRUE).bundle for other in others]
+    ends = [(one, other) for other in others]
+    told = TRUE["facts"], TRUE["trace"], Map.of(TRUE["answer"]), TIMELINE
+    signed = with_observation(bodies[judged], RITA.observe(ends, *told))
+    found = v.verify(sealed(signed), KEYS)
+    assert found.status == "VALID"
+    said = list(Demands(observed=True).unmet(found))
+    assert [each[: len("states: 1 of the 2")] for each in said] == unmet
+
+
+def test_what_is_under_no_root_is_not_observed_either() -> None:
+    sides = [
+        capture(side, *(part(side, state({"doc": [doc(1)]}, source=n), n) for n in ("db", "copy")))
+        for side in v.SIDES
+    ]
+    bundle, told = run(BODY, *sides, **TRUE).bundle, (TRUE["facts"], TRUE["trace"])
+    ends = [(sides[0], sides[1])]
+    signed = RITA.observe(ends, *told, Map.of(TRUE["answer"]), TIMELINE)
+    found = v.verify(sealed(with_observation(bundle, signed)), KEYS)
+    unmet = DemandOptions(observed=True).unmet(found, unbound(found))
+    assert "under no state root: doc, which several sources have" in unmet
 
 
 def test_what_no_copy_shows_is_as_it_was_observed_or_nobody_replays() -> None:

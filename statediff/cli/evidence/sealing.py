@@ -272,7 +272,7 @@ class DemandOptions:
             raise UsageError(f"--{name}: {first['msg']}") from None
         read = () if self.policy is None else (read_policy(self.policy),)
         unmet = [each for demands in (own, *read) for each in demands.unmet(found)]
-        if any(demands.bound for demands in (own, *read)):
+        if any(demands.bound or demands.observed for demands in (own, *read)):
             unmet += [f"under no state root: {each}" for each in unbound]
         if any(demands.observed for demands in (own, *read)) and is_ending_open(found):
             unmet.append("the contract asks how the run ended, and the bundle does not say it")
@@ -355,6 +355,8 @@ def observed_lines(found: Verified) -> Iterator[str]:
         yield "observed by nobody with a key of their own, or this copy does not show it"
         return
     yield f"observed by {observed.signer} at {observed.at.isoformat()}: {', '.join(observed.shown)}"
+    for name, which, count in observed.of_several:
+        yield f"{name}: {which} of the {count} that were signed"
     if observed.withheld:
         yield f"observed, and not shown by this copy: {', '.join(observed.withheld)}"
     known = sorted((observed.agent or {}).items())
