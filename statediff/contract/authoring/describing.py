@@ -274,10 +274,12 @@ class Saying:
     def _following(
         self, read: str, guard: str, name: str, cells: Sequence[Cell], slack: int
     ) -> list[str]:
-        """So long after a time of the row that is bound before it."""
+        """So long after a time of the row that is bound before it, and differs between runs too."""
         for other in takewhile(lambda f: f.name != name, self.entity.fields):
-            apart = sorted(_apart(cell.value, cell.row.get(other.name)) for cell in cells)
-            if apart[-1] - apart[0] <= APART and apart[0] > timedelta.min:
+            held = [cell.row.get(other.name) for cell in cells]
+            apart = sorted(_apart(c.value, time) for c, time in zip(cells, held, strict=True))
+            is_fixed = all(same(time, held[0]) for time in held)
+            if not is_fixed and apart[-1] - apart[0] <= APART and apart[0] > timedelta.min:
                 own = f"{self.of}.{name_text(other.name)}"
                 seconds = round(apart[0].total_seconds())
                 return [f"{guard}{own} != null and within({read} - {own}, {seconds}, {slack})"]

@@ -108,9 +108,10 @@ class TextTypes(Names):
         left, right = self.of_kind(one, left, right.type), self.of_kind(other, right, left.type)
         if not (is_time(left.type) or is_time(right.type)):
             return None, None
-        if left.type != right.type:
+        if (both := (left.type, right.type))[0] != both[1]:
             found = f"{describe(left.type)} and {describe(right.type)}"
-            raise self.error(other, f"{found} are no two times of one kind")
+            hint = "check with --before NAME=STATE, or declare its type" if ANY in both else ""
+            raise self.error(other, f"{found} are no two times of one kind", hint)
         return left, right
 
     def _instant(self, node: ast.Call, name: str, argument: Node) -> Node:

@@ -133,7 +133,7 @@ def found_words(finding: Json) -> View:
         "sentence": cut(finding["sentence"]),
         "code": name(finding["code"]),
         "meaning": meaning_of(finding["code"]),
-        "component": name(finding["component"]),
+        "component": name(finding.get("component") or "policy"),
         "origin": name(finding.get("origin") or ""),
         "missing": [cut(cause) for cause in first(finding["missing"], MAX_NAMED)],
         "comparisons": [

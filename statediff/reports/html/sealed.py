@@ -63,7 +63,9 @@ def copy_view(sealed: Sealed, verified: v.Verified, where: str) -> View:
                 for key, title, meaning in words.RESULTS
             ],
             "stages": list(_stages(summary["clauses"])),
-            "codes": [(name(code), meaning_of(code)) for code in summary["codes"]],
+            "codes": [
+                (name(code), meaning_of(code)) for code in summary["codes"] if code != "holds"
+            ],
             "counterexample": _counterexample(at, _first_found(at)),
             "changes": list(map(cut, change_lines(at.get(v.REVIEW)))),
             "withheld": list(_withheld(verified.withheld)),
