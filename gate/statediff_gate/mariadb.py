@@ -1,8 +1,9 @@
 """A MariaDB database behind the gate: an XA transaction, read from the server's log of rows.
 
 1. The whole is read once at a place of the log: everything later comes from the log.
-2. The agent's statements run in an XA transaction of another connection, with the agent's account.
-   The server takes no change of structure in one, and nothing that would end it unasked.
+2. The agent's statements run in an XA transaction of a connection of its own, with the agent's
+   account: no setting and no temporary table of one transaction is there in the next. Only
+   statements that can neither end it nor run a text as a statement are taken (`_require_plain`).
 3. `XA PREPARE` writes the transaction's rows to the log, under its name. What others committed
    before it moves the world on. Rows that follow others by a foreign key are in no log: of tables
    with such, what the prepared transaction left is read as not committed yet.
@@ -47,15 +48,26 @@ from statediff_gate.participant import (
     Edits,
     Prepared,
     Refused,
-    refuse_ends,
 )
 
 _WAIT: Final = "SET SESSION wait_timeout = 31536000, innodb_lock_wait_timeout = 5"
 _UNCOMMITTED: Final = "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"
 _ENGINES: Final = """
-SELECT table_name, engine FROM information_schema.tables
-WHERE table_schema = {db} AND table_type LIKE 'BASE%' AND engine <> 'InnoDB'
+SELECT table_name, engine FROM information_schema.tables WHERE table_schema = {db}
+AND table_type NOT IN ('VIEW', 'SYSTEM VIEW', 'SEQUENCE') AND coalesce(engine, '') <> 'InnoDB'
 """
+_CHECKS: Final = "SELECT @@foreign_key_checks AND @@check_constraint_checks AND @@unique_checks"
+_FIRST: Final = re.compile(
+    r"(?:[\s(]|--(?=\s)[^\n\0]*|#[^\n\0]*|/\*(?!M?!).*?\*/)*+(\w*)", re.DOTALL | re.ASCII
+)
+"""The first word of a statement behind comments; a comment that the server executes is none."""
+_TAKEN: Final = re.compile(
+    r"select|with|values|insert|replace|update|delete|call|do|set|show|desc|describe|explain|use",
+    re.IGNORECASE,
+)
+_NEVER_SET: Final = re.compile(
+    r"\b(?:statement|password|role)\b|(?:foreign_key|check_constraint|unique)_checks", re.IGNORECASE
+)
 _GRANT: Final = re.compile(r"GRANT (?P<rights>.+?) ON (?P<place>\S+) TO ", re.DOTALL)
 _ENDED: Final = re.compile(r"XA (COMMIT|ROLLBACK) X'([0-9a-f]*)',X'([0-9a-f]*)',1", re.IGNORECASE)
 _PASSING: Final = re.compile(r"XA|XA END .*|(RELEASE )?SAVEPOINT .*|COMMIT", re.DOTALL)
@@ -92,7 +104,7 @@ class MariaDbGate:
             fetched(self._own, f"SELECT GET_LOCK({_lock(journal.number)}, 0)")
             reap(self._own, journal, self._database)
             state = self._begin_world()
-            self._connect()
+            self._connect()  # as every transaction does, and for `require_account`
         except (pymysql.Error, OSError, SourceUnavailable) as error:
             self.close()
             why = str(error) if isinstance(error, SourceUnavailable) else cause_of(error)
@@ -100,6 +112,7 @@ class MariaDbGate:
         self._course = Course(name, state)
 
     def _connect(self) -> None:
+        self._leave()
         self._agent, database = connected(self._account, MAX_SECONDS)
         self._agent.decoders = {**pymysql.converters.decoders}
         self._agent.encoders = {**pymysql.converters.encoders}
@@ -137,8 +150,14 @@ class MariaDbGate:
                     f"{self.name}: the agent's account may do more than in this database, where "
                     f"nobody sees it: {found['rights'][:60]} on {found['place']}"
                 )
+        if (why := self._other_engine()) is not None:
+            raise UsageError(f"{self.name}: {why}")
+
+    def _other_engine(self) -> str | None:
+        """Why what is written to a table is there whether it is committed or not."""
         for table, engine in fetched(self._there(self._own), _ENGINES, self._database):
-            raise UsageError(f"{self.name}: {table} is of {engine}, which takes nothing back")
+            return f"{table} is of {engine}, which takes nothing back"
+        return None
 
     def begin_run(self) -> None:
         self._course.begin_run()
@@ -156,8 +175,7 @@ class MariaDbGate:
     def begin(self, transaction: str) -> None:
         self._name = transaction
         try:
-            if self._agent is None:
-                self._connect()
+            self._connect()
             self._there(self._agent).query(f"XA START {self._xid(transaction)}")
         except (pymysql.Error, OSError) as error:
             self._leave()
@@ -165,7 +183,7 @@ class MariaDbGate:
         self._stage = "active"
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
-        refuse_ends(statement)
+        _require_plain(statement)
         text = with_percent_marks(statement) if values else statement
         try:
             with self._there(self._agent).cursor() as cursor:
@@ -178,6 +196,7 @@ class MariaDbGate:
 
     def prepare(self) -> Prepared:
         try:
+            ((is_checked,),) = fetched(self._there(self._agent), _CHECKS)
             for step in ("END", "PREPARE"):
                 self._there(self._agent).query(f"XA {step} {self._xid(self._name)}")
                 self._stage = "idle"
@@ -185,7 +204,8 @@ class MariaDbGate:
             mine, _ = self._follow()
             found = ({}, None) if mine is None else self._edits(mine, is_own=True)
             self._changes: Changes = found[0]
-            self._doubt = found[1]
+            checks = None if str(is_checked) == "1" else "checks of the server were turned off"
+            self._doubt = found[1] or checks or self._other_engine()
         except (pymysql.Error, OSError, SourceUnavailable) as error:
             raise Refused(f"{self.name}: it cannot be prepared: {error}") from error
         return self._shown()
@@ -361,6 +381,16 @@ def _net(entity: EntityType, changes: Iterable[Change]) -> Edits:
         tuple(old for old, _ in moved if old is not None),
         tuple(new for _, new in moved if new is not None),
     )
+
+
+def _require_plain(statement: str) -> None:
+    """The statement can only read, write rows, or set something harmless. Raises `Refused`."""
+    found = _FIRST.match(statement)
+    word = found[1].upper() if found is not None else ""
+    if not _TAKEN.fullmatch(word):
+        raise Refused(f"{word or statement[:9]!r}: no statement of a transaction before a gate")
+    if word == "SET" and (never := _NEVER_SET.search(statement)) is not None:
+        raise Refused(f"SET {never[0]}: is not the agent's to set")
 
 
 def _lock(number: int) -> str:

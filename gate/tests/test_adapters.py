@@ -16,6 +16,7 @@ from statediff_mariadb.session import connected
 from statediff_mariadb.source import MariaDbSource
 
 from gate.tests.servers import programs, server
+from statediff.errors import UsageError
 from statediff.model.state import MemoryChunks, State
 from statediff.systems.sqlite.source import SqliteSource
 from tests.servers import mariadb
@@ -142,6 +143,17 @@ OWN: tuple[str, ...] = (
 
 
 STRUCTURE = ("a new table", "a new column", "a table less", "an index", "a view")
+ENDS = (
+    "COMMIT", "{}", "/**/ {}", "-- x\n{}", "#\n{}", "/*! {} */", "/*M!100100 {} */", "(/*!{}*/",
+    "/*/ SELECT */ {}", "--\n{}", "-- \0{}", "EXECUTE IMMEDIATE 'XA END {xid}'",
+    "EXECUTE IMMEDIATE 'COMMIT'", "PREPARE p FROM 'XA END {xid}'", "BEGIN NOT ATOMIC {}; END",
+    "IF 1 THEN {}; END IF", "CASE 1 WHEN 1 THEN {}; END CASE", "WHILE 1 DO {}; END WHILE",
+    "a: LOOP {}; END LOOP", "REPEAT {}; UNTIL 1 END REPEAT", "FOR i IN 1..1 DO {}; END FOR",
+    "SET STATEMENT max_statement_time = 5 FOR {}", "SET/**/STATEMENT sort_buffer_size=9 FOR {}",
+    "SELECT 1; {}", "LOCK TABLES pair READ", "SET SESSION foreign_key_checks = 0",
+    "SET @@`check_constraint_checks` = 0", "SET PASSWORD = PASSWORD('x')", "SET ROLE NONE",
+    "CREATE TEMPORARY TABLE pair (id int)",
+)  # fmt: skip
 LOG = ("--log-bin=log", "--binlog-format=ROW", "--binlog-row-metadata=FULL", "--server-id=1")
 
 
@@ -156,8 +168,7 @@ class TestMariaDb(AdapterSuite):
     further: ClassVar = {
         "a chain": ("DELETE FROM orders WHERE id = 9", "DELETE FROM customer WHERE id = 3"),
         "null by a key": ("DELETE FROM large WHERE id = 1",),
-        "rows of a savepoint": ("EXECUTE IMMEDIATE 'SAVEPOINT s'", "DELETE FROM pair",
-                                "EXECUTE IMMEDIATE 'ROLLBACK TO s'"),
+        "rows of a savepoint": ("CALL undone()", "-- a comment\nSELECT 1"),
         "kinds": ("INSERT INTO large (id, d, j) VALUES (9, 1.50, '{\"a\": 1}')",),
     }  # fmt: skip
 
@@ -177,6 +188,8 @@ class TestMariaDb(AdapterSuite):
             ("CREATE TABLE after (id int PRIMARY KEY, large int, FOREIGN KEY (large) REFERENCES"
              " large (id) ON DELETE SET NULL)"),
             "INSERT INTO after VALUES (1, 1), (2, NULL)",
+            "CREATE PROCEDURE undone() BEGIN SAVEPOINT s; DELETE FROM pair; ROLLBACK TO s; END",
+            "CREATE PROCEDURE unchecked() SET foreign_key_checks = 0",
             f"CREATE USER {name}@localhost", f"GRANT ALL ON {name}.* TO {name}@localhost",
         )  # fmt: skip
         connection, _ = connected(self._url, 60)
@@ -197,12 +210,36 @@ class TestMariaDb(AdapterSuite):
         system.require_account()
         before = self.look(place, None)
         try:
-            ends = ("COMMIT", "XA END 'x'", "EXECUTE IMMEDIATE 'COMMIT'", "LOCK TABLES pair READ")
-            for each in (*ends, *(TRANSACTIONS[name][0] for name in STRUCTURE)):
-                system.begin(named(system, "ends"))
+            for each in (*ENDS, *(TRANSACTIONS[name][0] for name in STRUCTURE)):
+                name = named(system, "ends")
+                system.begin(name)
+                system.run("DELETE FROM pair")
+                xid = f"'{name}', '{place.rpartition('/')[2]}'"
                 with pytest.raises(Refused):
-                    system.run(each)
+                    system.run(each.format(f"XA END {xid}", xid=xid.replace("'", "''")))
                 system.abort()
         finally:
             system.close()
         require_alike(before, self.look(place, before), "structure")
+
+    def test_no_transaction_leaves_a_setting_or_a_table_to_the_next(self, place: str) -> None:
+        system = self.open(place)
+        assert isinstance(system, MariaDbGate)
+        system.begin(named(system, "one"))
+        system.run("SET profiling = 1, sql_mode = '', @a = 1")
+        system.abort()
+        system.begin(named(system, "two"))
+        assert system.run("SELECT @@profiling, @a").rows == ((0, None),)
+        assert system.run("SHOW PROFILES").rows == ()
+        system.run("CALL unchecked()")
+        assert "turned off" in (system.prepare().doubt or "")
+        system.abort()
+        connection, _ = connected(place, 60)
+        connection.query(f"USE {place.rpartition('/')[2]}")
+        connection.query("CREATE TABLE old (id int PRIMARY KEY) ENGINE=Aria WITH SYSTEM VERSIONING")
+        connection.close()
+        system.begin(named(system, "three"))
+        assert "Aria" in (system.prepare().doubt or "")
+        system.close()
+        with pytest.raises(UsageError, match="Aria"):
+            self.open(place).require_account()
