@@ -476,6 +476,28 @@ def test_numbers_that_an_application_gives_are_judged_by_the_state_before(tmp_pa
         assert judged(file, tmp_path / "task", later, end).split()[0] == verdict, name
 
 
+def test_a_number_that_the_task_chose_is_no_other_free_one(tmp_path: Path) -> None:
+    taken = [{"id": str(n), "seat": n, "note": "cash"} for n in (1, 2, 5, 6)]
+    new = {"one": (7, "Pay 7 euros"), "two": (7, "Pay 7 euros"), "third": (7, "Pay 7 euros"),
+           "gap": (3, "Pay 7 euros"), "more": (7, "Pay 700 euros")}  # fmt: skip
+    ends = {}
+    for number, (name, (seat, note)) in enumerate(new.items()):
+        rows = [*taken, {"id": _KEYS[number], "seat": seat, "note": note}]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"booking": rows}))
+        ends[name] = [f"app={tmp_path / name}.json"]
+    (tmp_path / "before.json").write_text(json.dumps({"booking": taken}))
+    before = [f"app={tmp_path / 'before'}.json"]
+    file = drafted(tmp_path / "task", before, [*ends["one"], *ends["two"]])
+    found = {
+        name: judged(file, tmp_path / "task", before, end).split()[0] for name, end in ends.items()
+    }
+    assert [name for name, verdict in found.items() if verdict == "MATCH"] == [
+        "one",
+        "two",
+        "third",
+    ]
+
+
 def test_of_several_new_rows_a_reference_says_which_is_meant(tmp_path: Path) -> None:
     before = issues(tmp_path, "before")
 

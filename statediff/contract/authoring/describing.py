@@ -179,7 +179,9 @@ class Saying:
                 said = " and ".join([f"{of} == {read}", *told])
                 return [f"any({said} for c in created.{type_text(choice.said)})"]
             case "number":
-                ways = [c.member.of.numbering(self.entity.name).conditions(name) for c in cells]
+                kinds = [cell.member.of.numbering(self.entity.name) for cell in cells]
+                gaps = any(each.fills_gaps(name) for each in kinds)
+                ways = [each.conditions(name, fills_gaps=gaps) for each in kinds]
                 return ways[0] if all(way == ways[0] for way in ways) else None
             case "numbered":
                 return self._numbered(name, guard, cells)
@@ -339,6 +341,8 @@ def _is_again(choice: Choice, cells: Sequence[Cell]) -> bool:
     at, moments = instant(cells[0].value), [of.moment for of in runs.values()]
     if choice.kind != "stamp" or at is None or None in moments:
         return False
+    if all(of.is_ahead(at) for of in runs.values()):
+        return len(runs) > 1
     coarse = timedelta(seconds=0 if at.microsecond else SLACK if at.second else 60)
     return max(moments) - min(moments) > coarse  # type: ignore[operator,type-var]  # none is None
 

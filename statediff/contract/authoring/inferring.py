@@ -196,6 +196,13 @@ class Inferred:
         moment = self.moment
         return frozenset(at for at in found if at and moment and abs(at - moment) <= NEAR)
 
+    def is_ahead(self, at: datetime) -> bool:
+        """True if the harness's clock had not come to it, and nothing else shows another clock."""
+        noted = self.run.timeline.agent_finished_at if self.run.timeline else None
+        stamps = [instant(v) for _, name, v in self._written() if _is_stamp_name(name)]
+        near = [of for of in stamps if of and abs(of - at) <= NEAR]
+        return noted is not None and noted + ZONES < at and len(near) <= 1
+
     def volatile(self, text: str) -> str | None:
         """The pattern of all such texts, where a stamp or a key of the run is in it; else None."""
         if len(text) > MAX_PATTERN:

@@ -54,13 +54,27 @@ class Numbering:
             for of, each in new.items()
         )
 
-    def conditions(self, name: str) -> list[str]:
-        """A new row has a free number that follows a taken one, and no other new row has it."""
+    def fills_gaps(self, name: str) -> bool:
+        """True if a new row has a number below one that was taken."""
+        by = self.columns[name]
+        return any(
+            row[name] < kept[name]  # type: ignore[operator]  # numbers
+            for row in self.created
+            for kept in self._before
+            if kept.get(by) == row.get(by)
+        )
+
+    def conditions(self, name: str, *, fills_gaps: bool) -> list[str]:
+        """A new row alone has the next number, or a free one behind another."""
         own, of, by = f"it.{name_text(name)}", type_text(self._entity.name), self.columns[name]
         alike = f" and {{0}}.{name_text(by)} == it.{name_text(by)}" if by else ""
         at = f"{{0}}.{name_text(name)} == {{1}}{alike}".format
+        spec = self._entity.by_name[name]
+        guard = f"b.{name_text(name)} != null and " if spec.is_nullable else ""
+        above = f"{guard}b.{name_text(name)} >= {own}{alike.format('b')}"
+        taken = at("b", own) if fills_gaps else above
         return [
-            f"not any({at('b', own)} for b in before.{of})",
+            f"not any({taken} for b in before.{of})",
             f"any({at('a', f'{own} - 1')} for a in after.{of})",
             f"count(c for c in created.{of} if {at('c', own)}) == 1",
         ]
@@ -69,11 +83,12 @@ class Numbering:
     def texts(self) -> Mapping[tuple[str, str], str]:
         """(field, text) of a new row in which its number stands → what all of their kind match."""
         found: dict[tuple[str, str], str] = {}
+        fields = [f for f in self._entity.fields if f.reference is None and self._repeats(f.name)]
         for row in self.created:
             numbers = {f"{row[name]:.0f}" for name in self.columns}
-            for field in self._entity.fields:
+            for field in fields:
                 text = row.get(field.name)
-                if isinstance(text, str) and field.reference is None and numbers:
+                if isinstance(text, str) and numbers:
                     parts = _NUMBER.split(text)
                     if numbers & {*parts[1::2]} and "".join(parts[::2]).strip():
                         wide = [f"[0-9]{{1,{len(p) + 2}}}" if p in numbers else p for p in parts]
@@ -81,6 +96,14 @@ class Numbering:
                         parts[1::2] = wide[1::2]
                         found[field.name, text] = "".join(parts)
         return found
+
+    def _repeats(self, field: str) -> bool:
+        """True if the text of each earlier row repeats its own number."""
+        return bool(self._before) and all(
+            isinstance(text := row.get(field), str)
+            and {f"{row[name]:.0f}" for name in self.columns} & {*_NUMBER.findall(text)}
+            for row in self._before
+        )
 
 
 def escaped(text: str) -> str:
