@@ -103,6 +103,19 @@ def test_each_door_has_what_it_captured_signed_by_an_observer(statediff: Call, k
         said = statediff("verify", out, "--trust", "trust.json", "--observed", "--json")
         assert (said.code, said.json["observed"]["signer"]) == (0, "Rita")
     assert said.json["observed"]["agent"]["configuration"]
+    same = statediff("sign", "judged", "--key", "rita", "--out", "same.zip")
+    assert (same.code, "this key observed the trial" in same.err) == (2, True)
+    kept = ("--key", "key", "--vault", "vault", "--out", "x.kept")
+    assert statediff("sign", "judged", *kept).code == 0
+    again = ("verify", "x.kept", "--vault", "vault", "--trust", "trust.json", "--observed")
+    assert statediff(*again).code == 0
+    (keyed / "calls").write_text(
+        '{"tool": "login", "arguments": {"password": "hunter2-hunter2"}}\n'
+    )
+    assert statediff(*JUDGE, "--trace", "calls", "--out", "unshown", *observed).code == 0
+    said = statediff("sign", "unshown", "--key", "key", "--out", "unshown.zip")
+    assert (said.code, "name who may" in said.err) == (0, True)
+    assert statediff("verify", "unshown.zip", "--trust", "trust.json").code == 3
     assert statediff(*JUDGE, "--out", "bare").code == 0
     assert statediff("sign", "bare", "--key", "key", "--out", "bare.zip").code == 0
     unmet = statediff("verify", "bare.zip", "--trust", "trust.json", "--observed")

@@ -42,6 +42,7 @@ from statediff.evidence.keys import (
     trust_entry,
 )
 from statediff.evidence.package import UNDISCLOSED as MEMBER
+from statediff.evidence.package import Bundle
 from statediff.evidence.raw import decrypted
 from statediff.evidence.seal import (
     SEED_BYTES,
@@ -57,16 +58,16 @@ from statediff.evidence.seal import (
 )
 from statediff.evidence.seal import redact as redact_leaves
 from statediff.evidence.vault import SUFFIX, Vault, keep, kept_bytes
-from statediff.evidence.verify import RAW as RAW_LEAF
 from statediff.evidence.verify import (
-    SEALING,
+    OBSERVATION,
     UNDISCLOSED,
     Rejected,
-    Signer,
     Verified,
+    canonical,
     key_id,
     parse,
 )
+from statediff.evidence.verify import RAW as RAW_LEAF
 from statediff.evidence.verify import verify as check
 from statediff.kernel import replay
 from statediff.model.values import printable
@@ -202,7 +203,7 @@ def sign(
     if vault is None:
         save(sealed, out, is_private=True)
     else:
-        _keep(sealed, signing, vault, out)
+        _keep(sealed, vault, out)
     _print_copy(sealed, out, "auditor", as_json=as_json)
 
 
@@ -210,6 +211,7 @@ def _seal(bundle: Path, signing: SigningKey, beside: SealedBeside) -> Sealed:
     settings, recipients = read_settings(beside.disclosure), beside.raw_to or []
     found, _folder = load_bundle(bundle)
     replay(found)  # nobody puts a name to a verdict that does not follow from its evidence
+    _require_other(found, signing)
     check_promise(found, settings.replayable)
     now = datetime.now(UTC).replace(microsecond=0)
     seed = secrets.token_bytes(SEED_BYTES)
@@ -221,12 +223,23 @@ def _seal(bundle: Path, signing: SigningKey, beside: SealedBeside) -> Sealed:
     if found.undisclosed is None or recipients:
         return sealed
     progress().print(NOBODY.format(count=found.manifest[MEMBER]["values"]), soft_wrap=True)
-    return redact_leaves(sealed, _own(sealed, signing), lambda leaf: leaf.tag != UNDISCLOSED)
+    return redact_leaves(sealed, _own(sealed), lambda leaf: leaf.tag != UNDISCLOSED)
 
 
-def _own(sealed: Sealed, signing: SigningKey) -> Verified:
-    """The copy that this key has sealed, verified."""
-    return check(sealed.files, (Signer("the key at hand", signing.public, (SEALING,), None, None),))
+def _require_other(bundle: Bundle, signing: SigningKey) -> None:
+    """Refuse the key that observed the trial: no verifier takes its seal. `UsageError`."""
+    if OBSERVATION not in bundle.files:
+        return
+    [signature] = bundle.document(OBSERVATION)["envelope"]["signatures"]
+    if signature["keyid"] == key_id(signing.public):
+        raise UsageError("this key observed the trial; another one has to seal it")
+
+
+def _own(sealed: Sealed) -> Verified:
+    """The copy that was sealed just now, by nobody else; no observer's key is at hand to check."""
+    leaves, manifest = (parse(sealed.files[n], n) for n in ("leaves.json", "manifest.json"))
+    disclosed = tuple(map(canonical, leaves["disclosed"]))
+    return Verified("VALID", manifest, disclosed, tuple(leaves["withheld"]), {}, ())
 
 
 def _cosign(bundle: Path, signing: SigningKey, options: CosignOptions, out: Path) -> Sealed:
@@ -237,16 +250,17 @@ def _cosign(bundle: Path, signing: SigningKey, options: CosignOptions, out: Path
     count = signatures(sealed)
     keys = tuple(replace(each, needed=count) for each in load_trust(options.trust))
     with verifying(bundle):
-        replay(unseal(check(sealed.files, keys), options.identity))
+        replay(bundle_of := unseal(check(sealed.files, keys), options.identity))
+    _require_other(bundle_of, signing)
     copy = cosigned(sealed, signing.public, signing.sign)
     save(copy, out, is_private=True)
     return copy
 
 
-def _keep(sealed: Sealed, signing: SigningKey, vault: Path, out: Path) -> None:
+def _keep(sealed: Sealed, vault: Path, out: Path) -> None:
     if out.exists():
         raise UsageError(f"{out} exists already; nothing is overwritten")
-    kept = keep(sealed, _own(sealed, signing), Vault(vault), secrets.token_bytes)
+    kept = keep(sealed, _own(sealed), Vault(vault), secrets.token_bytes)
     write_file(out, kept_bytes(kept), mode=0o600)
 
 
