@@ -20,7 +20,7 @@ from statediff.evidence.documents import key_from
 from statediff.model.explanation import Reason
 from statediff.model.values import Observed, decode, is_value, show, show_key
 from statediff.reports.record import reading, said
-from statediff.reports.wording.worded import clause_sentence, worded_finding
+from statediff.reports.wording.worded import clause_sentence, intent_of, worded_finding
 
 Json = Any
 MARKS: Final = {"HOLDS": "✔", "FAILS": "✘", "UNKNOWN": "?"}
@@ -125,10 +125,15 @@ def copy_lines(found: v.Verified, where: str) -> Iterator[str]:
         at = {leaf.path: leaf.value for leaf in found.leaves}
         manifest, review = found.manifest, at.get(v.REVIEW)
         yield f"{manifest['verdict']}  {said(manifest['contract'])} {manifest['contract_version']}"
+        files = files_of_copy(at)
+        if (intent := intent_of(files)) is not None:
+            yield f"Task: {said(intent)}"
         for each in at[v.SUMMARY]["clauses"]:
-            yield f"  {MARKS.get(each['truth'], '?')} {said(each['clause'])}"
+            asked = clause_sentence(files, str(each["clause"])) if each["truth"] == "HOLDS" else ""
+            line = f"  {MARKS.get(each['truth'], '?')} {said(each['clause'])}"
+            yield f"{line}: {said(asked)}" if asked else line
         if review is not None:
-            yield from _review_lines(review, files_of_copy(at))
+            yield from _review_lines(review, files)
         yield "Withheld from this copy, under the same signature:"
         for tag, count in found.withheld.items():
             tier, _, kind = tag.partition("/")

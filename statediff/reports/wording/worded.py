@@ -131,6 +131,15 @@ def clause_sentence(files: Mapping[str, bytes], clause: str) -> str:
     return _asked(files).get(clause, "")
 
 
+def intent_of(files: Mapping[str, bytes]) -> str | None:
+    """The contract's own words for the task; None where they are not among the files."""
+    try:
+        file = contract_in({"contract.yaml": files["contract.yaml"]})
+    except (KeyError, UsageError, AdapterError, BundleError):
+        return None
+    return " ".join(file.content.intent.split())
+
+
 def _asked(files: Mapping[str, bytes]) -> Mapping[str, str]:
     contract, schema = files.get("contract.yaml"), files.get("schema.json")
     if contract is None or schema is None:
