@@ -122,7 +122,7 @@ def test_transactions_of_some_minutes_count_together(by, call, keys: Path) -> No
 def test_what_nobody_knows_is_a_hold_and_never_allowed(by, call, keys: Path) -> None:
     owner, agent = by
     call("--begin")
-    owner("CREATE TABLE made (id int PRIMARY KEY)", "GRANT ALL ON made TO agent")
+    owner("CREATE TABLE made (id int PRIMARY KEY)", "GRANT INSERT ON made TO agent")
     agent("INSERT INTO made VALUES (1)")
     owner("ALTER TABLE orders ADD COLUMN more text")
     agent("UPDATE orders SET more = 'x' WHERE id = 8")
@@ -141,13 +141,20 @@ def test_accounts_that_could_pass_for_others_and_contracts_that_do_not_fit_begin
     url: str, by, call, keys: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     owner, _ = by
+    owner("CREATE ROLE dev", "GRANT dev TO agent", "ALTER ROLE agent NOINHERIT")
     for wrong, back in (
         ("GRANT CREATE ON SCHEMA public TO agent", "REVOKE CREATE ON SCHEMA public FROM agent"),
         ("ALTER TABLE orders OWNER TO agent", "ALTER TABLE orders OWNER TO owner"),
+        ("GRANT TRIGGER ON orders TO PUBLIC", "REVOKE TRIGGER ON orders FROM PUBLIC"),
+        ("GRANT TRIGGER ON orders TO dev", "REVOKE TRIGGER ON orders FROM dev"),
+        ("GRANT CREATE ON SCHEMA public TO dev", "REVOKE CREATE ON SCHEMA public FROM dev"),
+        ("GRANT CREATE ON DATABASE shop TO dev", "REVOKE CREATE ON DATABASE shop FROM dev"),
     ):
         owner(wrong)
         assert call("--begin") == 2
-        assert "could pass for others' work" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "could pass for others' work" in said
+        assert ("REVOKE TRIGGER ON public.orders FROM" in said) == ("TRIGGER" in wrong)
         owner(back)
     (keys / "notes.yaml").write_text(CONTRACT.replace("orders, customer", "no_such"))
     assert call("--begin") == 2

@@ -5,7 +5,8 @@ agent's role alone, which puts a message into the log of that very transaction, 
 what is rolled back takes its mark along. `session_user` is what the connection logged in as, which
 no `SET ROLE` and no function of somebody else's changes; statements of others only ask for it.
 
-That holds as long as the agent can neither remove a trigger nor make a table: `require_agent`.
+That holds as long as the agent can neither make nor remove a trigger, nor make a table, as any of
+the roles that it may become: `require_agent`.
 """
 
 from __future__ import annotations
@@ -58,9 +59,14 @@ UNION ALL SELECT 'owns ' || c.oid::regclass FROM pg_class c JOIN me ON c.relowne
   WHERE c.relkind IN ('r', 'p')
 UNION ALL SELECT 'owns the database' FROM pg_database d JOIN me ON d.datdba = me.oid
   WHERE d.datname = current_database()
-UNION ALL SELECT 'may create tables in the schema ' || n.nspname FROM pg_namespace n
-  WHERE has_schema_privilege(%s, n.oid, 'CREATE') AND n.nspname !~ '^pg_'
-UNION ALL SELECT 'may create schemas' WHERE has_database_privilege(%s, current_database(), 'CREATE')
+UNION ALL SELECT 'may create tables in the schema ' || n.nspname FROM pg_namespace n, me
+  WHERE has_schema_privilege(me.oid, n.oid, 'CREATE') AND n.nspname !~ '^pg_'
+UNION ALL SELECT 'may create schemas' FROM me
+  WHERE has_database_privilege(me.oid, current_database(), 'CREATE')
+UNION ALL SELECT format('may make triggers, run by others (REVOKE TRIGGER ON %%s FROM '
+  '%%s)', c.oid::regclass, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END)
+  FROM pg_class c, aclexplode(c.relacl) a
+  WHERE a.privilege_type = 'TRIGGER' AND (a.grantee = 0 OR a.grantee IN (SELECT oid FROM me))
 LIMIT 1
 """
 
@@ -91,7 +97,7 @@ class Marks:
         found = self._one("SELECT 1 FROM pg_roles WHERE rolname = %s", self.agent)
         if found is None:
             raise UsageError(f"no role {self.agent!r} is known to the server")
-        why = self._one(_MAY, *[self.agent] * 3)
+        why = self._one(_MAY, self.agent)
         if why is not None:
             raise UsageError(
                 f"the role {self.agent!r} {why[0]}: what it does could pass for others' work; "
