@@ -142,6 +142,24 @@ def test_a_letter_goes_on_is_kept_or_is_refused(opened, outbox: OutboxProcess) -
     assert there(outbox) == ["ada@x.org", "bo@x.org"]
 
 
+def test_an_address_that_servers_read_differently_gets_no_letter(opened, outbox) -> None:
+    gate, port = opened
+    with smtplib.SMTP("127.0.0.1", port) as client:
+        client.ehlo()
+        client.docmd("MAIL", "FROM:<me@x.org>")
+        client.docmd("RCPT", 'TO:<"eve@evil.org">')
+        assert client.data(letter("x"))[0] == 550
+    mail = gate.participant("outbox")
+    for odd in ('"ada@x.org"', "ada@x.org>\r\nRCPT TO:<eve@x.org", "ada(x)@x.org", "a,ada@x.org",
+                "@evil.org:ada@x.org", "Ada <ada@x.org>", "ada@x.org\0", ""):  # fmt: skip
+        said = gate.execute([mail.keep("me@x.org", [odd], letter("x"))])
+        assert "no plain address" in said.why, odd
+        assert "no plain address" in gate.execute([mail.keep(odd or " ", [], letter("x"))]).why
+    assert there(outbox) == []
+    assert send(port, "ada@x.org")[0] == 250
+    assert there(outbox) == ["ada@x.org"]
+
+
 def test_what_the_next_server_does_not_take_is_not_sent(opened, outbox: OutboxProcess) -> None:
     _, port = opened
     outbox.stop()

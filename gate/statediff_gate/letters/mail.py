@@ -18,6 +18,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import smtplib
 import time
 from collections.abc import Sequence
@@ -41,6 +42,9 @@ LATER: Final = "not sent, and may be tried again: "
 """The beginning of a reason that says nothing against the letter."""
 _WORD: Final = "letter "
 _SECONDS: Final = 60.0
+_ATOM: Final = r"[^\s\x00-\x1f\x7f<>()\[\]\\,;:\"@]+"
+_PLAIN: Final = re.compile(rf"{_ATOM}(@({_ATOM}|\[[\w.:]+\]))?")
+"""An address that every server reads alike: nothing in quotes, no comment, no route."""
 _UNKNOWN: Final = "a letter was being sent when a gate ended, and nobody knows whether it was"
 
 
@@ -157,7 +161,10 @@ class MailGate:
         if not statement.startswith(_WORD):
             raise Refused(f"{self.name}: takes letters alone")
         digest = statement.removeprefix(_WORD)
-        self._read(digest)
+        letter = self._read(digest)
+        for each in (*filter(None, [letter["sender"]]), *letter["recipients"]):
+            if not _PLAIN.fullmatch(each):
+                raise Refused(f"{self.name}: {each!r} is no plain address")
         self._letter = digest
         return Answer()
 
@@ -204,13 +211,16 @@ class MailGate:
             # Closed without QUIT: nothing that it might answer says anything of the letter.
             with closing(smtplib.SMTP(*self._next, timeout=_SECONDS)) as server:
                 server.ehlo_or_helo_if_needed()
-                options = ["BODY=8BITMIME"] if server.has_extn("8bitmime") else []
+                options = " BODY=8BITMIME" if server.has_extn("8bitmime") else ""
                 if not all(each.isascii() for each in people):
-                    options.append("SMTPUTF8")
+                    if not server.has_extn("smtputf8"):
+                        raise smtplib.SMTPNotSupportedError("it takes no SMTPUTF8")
+                    options += " SMTPUTF8"
                     server.command_encoding = "utf-8"
-                _need(server.mail(people[0], options), "the sender")
+                # `mail` and `rcpt` would make another address of some.
+                _need(server.docmd("MAIL", f"FROM:<{people[0]}>{options}"), "the sender")
                 for each in people[1:]:
-                    _need(server.rcpt(each), each)
+                    _need(server.docmd("RCPT", f"TO:<{each}>"), each)
                 is_given = True
                 _need(server.data(raw), "the letter")
         except smtplib.SMTPResponseException as error:
