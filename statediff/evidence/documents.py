@@ -201,7 +201,6 @@ TYPE: Final = record(
     sparse("is_json is_optional is_late", FLAG, default=False),
     sparse("outside counter", maybe(TEXT)), sparse("holds", maybe(choice(Purpose))),
     sparse("counted", many(COUNTED), default=()), sparse("foreign", many(FOREIGN), default=()),
-    sparse("filled_from", NAMES, default=()),
     called="type", check=_check_type,
 )  # fmt: skip
 SCHEMA: Final = record(

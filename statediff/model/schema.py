@@ -192,8 +192,6 @@ class EntityType:
     """Fields whose numbers come from other counters, which lose some; see `clauses.causes`."""
     foreign: tuple[ForeignKey, ...] = ()
     """References by which a change of another row changes or removes rows of this type."""
-    filled_from: tuple[str, ...] = ()
-    """Of a materialized view itself, and what its query reads where that gives its new rows."""
     holds: Purpose | None = None
     """As the state schema says; None: see `holding`."""
     is_late: bool = False
@@ -330,7 +328,7 @@ class Schema:
         found = {
             t.name
             for t in self.types
-            if t.foreign or t.filled_from or any(f.computed_from or f.is_stamp for f in t.fields)
+            if t.foreign or any(f.computed_from or f.is_stamp for f in t.fields)
         }
         return frozenset(found | ({COUNTERS} if any(t.counted for t in self.types) else set()))
 
@@ -410,10 +408,6 @@ def merge_schemas(schemas: tuple[Schema, ...]) -> Schema:
                     is_json=known.is_json and entity_type.is_json,
                     outside=known.outside if entity_type.outside else None,
                     holds=known.holds or entity_type.holds,
-                )
-            if known.filled_from != entity_type.filled_from:  # the last state says it
-                types[entity_type.name] = replace(
-                    types[entity_type.name], filled_from=entity_type.filled_from
                 )
         for source, names in schema.sources:
             sources.setdefault(source, set()).update(names)

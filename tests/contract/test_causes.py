@@ -104,24 +104,3 @@ def test_a_row_goes_with_the_one_it_refers_to_and_two_never_explain_each_other()
     assert found(circle, set()) == set()
     assert first_causes(SCHEMA, chain) == [chain[2]]
     assert first_causes(SCHEMA, circle) == circle
-
-
-def test_rows_of_a_view_follow_what_its_query_reads_and_views_never_each_other() -> None:
-    sums, most = (
-        EntityType(name, (), (Field("n", Kind.INT),), filled_from=read)
-        for name, read in (("sums", ("most", "order")), ("most", ("sums",)))
-    )
-    schema = Schema("s", "1", (COUNTER, most, ORDER, sums))
-    new = Entity.of({"n": 1})
-    rows = [delta(Op.CREATE, name, n, now=new) for n, name in enumerate(("sums", "most", "sums"))]
-    qty = delta(Op.UPDATE, "order", 1, "qty", 1, 2)
-
-    def truths(of_qty: Truth) -> list[Truth]:
-        told = following(schema, [*((row, Truth.FAILS) for row in rows), (qty, of_qty)])
-        return [told[n][0] for n in sorted(told)]
-
-    assert truths(Truth.HOLDS) == [Truth.HOLDS] * 3
-    assert truths(Truth.UNKNOWN) == [Truth.UNKNOWN] * 3
-    assert truths(Truth.FAILS) == []
-    assert first_causes(schema, [*rows, qty]) == [qty]
-    assert first_causes(schema, rows) == rows

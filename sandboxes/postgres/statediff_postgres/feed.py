@@ -50,7 +50,6 @@ from statediff_postgres.past import (
     commits_between,
     flushed,
 )
-from statediff_postgres.refreshed import refreshed
 from statediff_postgres.session import Connection, cause_of
 from statediff_postgres.source import PostgresSource, Scan
 from statediff_postgres.wal import ReadLog
@@ -138,7 +137,6 @@ class PostgresFeed:
                         cause = found
                     doubts.append(Doubt(each.name, cause or ""))
                 tables[each.name] = scan.table(each, like)
-            tables = refreshed(now, catalogue, before, tables)
             state = state_of(schema, tables)
             part = replayed(self.source, as_of, state, gaps=scan.shelf.failures, position=position)
             moments = Moments(

@@ -47,7 +47,6 @@ from statediff_postgres.catalogue import (
     relations,
 )
 from statediff_postgres.digests import Digests
-from statediff_postgres.refreshed import refreshed
 from statediff_postgres.rows import OUTSIDE_BYTES, TableQuery
 from statediff_postgres.session import (
     READ_SECONDS,
@@ -130,7 +129,6 @@ class PostgresSource:
                 t.name: scan.table(t, None if like is None else like.tables.get(t.name))
                 for t in schema.types
             }
-            tables = refreshed(connection, catalogue, like, tables)
         state = state_of(schema, tables)
         return scanned(self._name, as_of, state, gaps=scan.shelf.failures)
 

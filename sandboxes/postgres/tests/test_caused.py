@@ -29,22 +29,14 @@ INSERT INTO part VALUES (1, 1), (2, 2), (3, 3); INSERT INTO seen VALUES (1, 1);
 INSERT INTO note VALUES (1, 1), (2, 2), (3, 3);
 CREATE VIEW dear AS SELECT id, total FROM item WHERE total > 1;
 CREATE MATERIALIZED VIEW sums AS SELECT sum(total) AS total, round(avg(total), 2) AS mean FROM dear;
-CREATE MATERIALIZED VIEW most AS SELECT max(total) AS total FROM sums;
-CREATE MATERIALIZED VIEW last AS SELECT max(at) AS at FROM seen;
-CREATE MATERIALIZED VIEW old AS SELECT count(*) AS n FROM part;
-CREATE FUNCTION f() RETURNS int LANGUAGE sql STABLE AS 'SELECT 1';
-CREATE MATERIALIZED VIEW calls AS SELECT sum(qty) AS n, f() FROM item;
-CREATE MATERIALIZED VIEW acts AS SELECT sum(qty) AS n, random() < 2 FROM item;
-INSERT INTO part VALUES (4, 3)
+CREATE MATERIALIZED VIEW old AS SELECT count(*) AS n FROM part; INSERT INTO part VALUES (4, 3)
 """
 SUMS = "REFRESH MATERIALIZED VIEW sums"
 MORE = "UPDATE item SET qty = 9 WHERE id = 1"
 RIGHT = (
     *caused.RIGHT,
     "INSERT INTO item (name) VALUES ('c'), ('d') ON CONFLICT DO NOTHING",
-    f"{MORE}; {SUMS}",
-    f"{MORE}; {SUMS}; REFRESH MATERIALIZED VIEW most",
-    "UPDATE seen SET at = 7 WHERE item = 1; REFRESH MATERIALIZED VIEW last",
+    f"{MORE}; {SUMS}; UPDATE item SET qty = 1 WHERE id = 1; {SUMS}",
 )
 WRONG = (
     *caused.WRONG,
@@ -52,11 +44,7 @@ WRONG = (
     "SELECT nextval('item_id_seq')",
     "REFRESH MATERIALIZED VIEW old",
     f"{MORE}; REFRESH MATERIALIZED VIEW old",
-    f"{MORE}; {SUMS}; UPDATE item SET qty = 8 WHERE id = 1",
-    f"UPDATE item SET price = 9 WHERE id = 1; {SUMS}",
-    f"{MORE}; REFRESH MATERIALIZED VIEW calls",
-    f"{MORE}; REFRESH MATERIALIZED VIEW acts",
-    f"{MORE}; DROP MATERIALIZED VIEW last; CREATE MATERIALIZED VIEW last AS SELECT 9 AS at",
+    f"{MORE}; {SUMS}",
 )
 
 

@@ -8,8 +8,6 @@ A change follows from others where the catalogue ties it to them:
 3. A stamp (`Field.is_stamp`) shows when another field of its row was changed: a moment of the run.
 4. A row goes, or no longer refers to anything, with the row that it refers to (`ForeignKey`), or
    refers to it under its new key.
-5. The rows of a materialized view change with rows that its query reads. The source has run that
-   query after the run, and it gives the rows that are there (`EntityType.filled_from`).
 
 A change follows only from changes that are themselves explained. The database keeps generated
 values and references right; another expression or action is a change of the structure.
@@ -73,17 +71,12 @@ def following(
     # A reason that waits for what it explains explains nothing: the truths only rise.
     while True:
         risen = False
-        best: dict[int, tuple[Truth, Reason]] = {}  # the rows of one view have one list of reasons
         for n, given in reasons.items():
             delta = explained[n][0]
             if not given or known[id(delta)] is Truth.HOLDS:
                 continue
-            if id(given) not in best:
-                truths = (min((known[id(d)] for d in r), key=_BEST.__getitem__) for r in given)
-                best[id(given)] = max(
-                    zip(truths, given, strict=True), key=lambda each: _BEST[each[0]]
-                )
-            truth, reason = best[id(given)]
+            truths = (min((known[id(d)] for d in r), key=_BEST.__getitem__) for r in given)
+            truth, reason = max(zip(truths, given, strict=True), key=lambda each: _BEST[each[0]])
             if _BEST[truth] > _BEST[known[id(delta)]]:
                 known[id(delta)], found[n], risen = truth, (truth, reason), True
         if not risen:
@@ -115,18 +108,7 @@ class Tied:
         entity = self.schema.by_name.get(delta.type)
         if entity is None:
             return ()
-        return self._of_query(entity) if entity.filled_from else tuple(self._of_tie(delta, entity))
-
-    def _of_query(self, entity: EntityType) -> tuple[Reason, ...]:
-        """A change of any row that the query reads, the same for all that it gives."""
-        if entity.name not in self._of_queries:
-            read = {*entity.filled_from} - {entity.name}
-            self._of_queries[entity.name] = tuple((d,) for d in self.deltas if d.type in read)
-        return self._of_queries[entity.name]
-
-    @cached_property
-    def _of_queries(self) -> dict[str, tuple[Reason, ...]]:
-        return {}
+        return tuple(self._of_tie(delta, entity))
 
     def _of_tie(self, delta: Delta, entity: EntityType) -> Iterator[Reason]:
         """The row itself, and the rows that it refers to."""
