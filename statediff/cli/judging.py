@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
     from statediff.contract.file import ContractFile
     from statediff.model.readings import Capture
+    from statediff.observing import Observer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +119,7 @@ def judge(
         folders.remove_file(written.reward)  # a reward that was there before is not this run's
     path = contract_path(contract)
     folders.require_writable(written.out or folders.BUNDLES)
-    given = Given(states, tuple(during or ()), record, written)
+    given = Given(states, tuple(during or ()), record, written, observer_of(written.observer))
     if given.is_by_case:
         return _judge_cases(path, cases, given, schema, how)
     file = load_case(path, cases.chosen)
@@ -139,6 +140,7 @@ class Given:
     during: tuple[str, ...]
     record: AgentRecord
     written: JudgedFiles
+    observer: Observer | None
 
     @property
     def is_by_case(self) -> bool:
@@ -170,6 +172,7 @@ class Given:
                 out=None if out is None else out / name,
                 reward=filled(self.written.reward),
             ),
+            self.observer,
         )
 
 
@@ -184,7 +187,7 @@ def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
     trace = trace_from(given.record.trace, given.record.complete_trace)
     answer = answer_from(given.record.answer, file.content.answer.form)
     roots = None if log is None else _registered(log, captures)
-    observer = observer_of(given.written.observer)
+    observer = given.observer
     signed = observer and observer.observe([captures], facts, trace, answer, None, roots)
     evaluated = evaluate(file, *captures, trace=trace, answer=answer, facts=facts, roots=roots)
     evaluated = observed_as(evaluated, signed)

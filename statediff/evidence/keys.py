@@ -74,15 +74,20 @@ def generate(path: Path, passphrase: bytes | None = None) -> SigningKey:
     return key
 
 
+def is_encrypted(path: Path) -> bool:
+    """True if the key at `path` has a passphrase. `UsageError`."""
+    return _own_file(path, "key").startswith(_ENCRYPTED)
+
+
 def load_key(path: Path) -> SigningKey:
     """The key at `path`; `UsageError` if it is none, or if others may read it."""
     data = _own_file(path, "key")
-    is_encrypted = data.startswith(_ENCRYPTED)
-    secret_of_it = passphrase(path) if is_encrypted else None
+    has_passphrase = data.startswith(_ENCRYPTED)
+    secret_of_it = passphrase(path) if has_passphrase else None
     try:
         secret = load_pem_private_key(data, secret_of_it)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        if is_encrypted:
+        if has_passphrase:
             raise UsageError(f"{path}: this passphrase does not open the key") from None
         raise UsageError(f"{path}: not a PEM key: {error}") from error
     if not isinstance(secret, Ed25519PrivateKey):

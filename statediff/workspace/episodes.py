@@ -41,7 +41,7 @@ from statediff.trial_folder import destroy_keys, retained_chunks, vault_of
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.folders import shown
 from statediff.workspace.logs.files import register
-from statediff.workspace.observers import observer_of
+from statediff.workspace.observers import observer_in
 from statediff.workspace.pages import Tell, keep_fault, keep_trial_report
 from statediff.workspace.runfolders import ending_of, read_trial, run_facts, run_secret
 from statediff.workspace.trials import TrialRequest, make_trial, read_contract
@@ -244,10 +244,9 @@ def _attempt(episode: Episode, folder: Path) -> tuple[Played, Bundle | None]:
 def _plan(episode: Episode, folder: Path) -> TrialPlan:
     """The plan of a trial in the folder; of a run with a log, its state roots go there first."""
     settings, agent = run_facts(episode.run)["settings"], episode.request.agent
+    options = agent if isinstance(agent, AgentOptions) else None
     plan = TrialPlan(episode.planned.name, folder, episode.planned.seed or 0)
-    if (key := settings.get("observer")) is not None:
-        options = agent if isinstance(agent, AgentOptions) else None
-        plan = replace(plan, observer=observer_of(Path(key), options))
+    plan = replace(plan, observer=observer_in(settings, options))
     secret = run_secret(episode.run)
     if not secret:
         return plan

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from statediff.evidence.keys import generate
 from tests.cli.conftest import JUDGE, Call, Files
 
 SEAL = ("--key", "key", "--out", "sealed.zip")
+SHUT = ("--observer", "shut")
 VERIFY = ("verify", "sealed.zip", "--trust", "trust.json")
 
 
@@ -102,11 +104,25 @@ def test_each_door_has_what_it_captured_signed_by_an_observer(statediff: Call, k
         assert statediff("sign", kept, "--key", "key", "--out", out).code == 0
         said = statediff("verify", out, "--trust", "trust.json", "--observed", "--json")
         assert (said.code, said.json["observed"]["signer"]) == (0, "Rita")
-    assert said.json["observed"]["agent"]["configuration"]
+        assert number < 2 or said.json["observed"]["agent"]["configuration"]
+    retried = ("retry", str(trial.parent.parent), "--trial", trial.name)
+    (keyed / "rita").rename(keyed / "ritas")
+    lost = statediff(*retried)
+    assert (lost.code, (trial / "bundle").is_dir()) == (2, True)
+    assert statediff("keygen", "rita", "--name", "Eve", "--role", "observer").code == 0
+    lost = statediff(*retried)
+    assert (lost.code, "another observer's key" in lost.err) == (2, True)
+    (keyed / "ritas").replace(keyed / "rita")
+    assert statediff(*retried).code == 0
+    generate(keyed / "shut", b"hunter2")
+    shut = statediff("run", "shop/add-and-backfill-column", *options[:4], "-j", "2", *SHUT)
+    assert (shut.code, "each process needs it" in shut.err) == (2, True)
+    assert statediff(*JUDGE, "--log", "new", "--observer", "none").code == 2
+    assert not (keyed / "new").exists()
     same = statediff("sign", "judged", "--key", "rita", "--out", "same.zip")
     assert (same.code, "this key observed the trial" in same.err) == (2, True)
-    kept = ("--key", "key", "--vault", "vault", "--out", "x.kept")
-    assert statediff("sign", "judged", *kept).code == 0
+    at_rest = ("--key", "key", "--vault", "vault", "--out", "x.kept")
+    assert statediff("sign", "judged", *at_rest).code == 0
     again = ("verify", "x.kept", "--vault", "vault", "--trust", "trust.json", "--observed")
     assert statediff(*again).code == 0
     (keyed / "calls").write_text(

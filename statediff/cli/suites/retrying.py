@@ -14,6 +14,7 @@ from statediff.cli.suites.running import (
     carried_out,
     how_of,
     pinned,
+    require_observer,
     show_servers,
     tell_failed,
 )
@@ -21,6 +22,7 @@ from statediff.contract.file import load_contract
 from statediff.errors import UsageError
 from statediff.kernel import KERNEL
 from statediff.model.values import printable
+from statediff.packs import EMBEDDED
 from statediff.suite.campaign import POOL
 from statediff.suite.records import Ended, Trial
 from statediff.workspace import agents
@@ -33,6 +35,7 @@ from statediff.workspace.campaigns import (
     require_runnable,
 )
 from statediff.workspace.cases import Chosen
+from statediff.workspace.observers import observer_in
 from statediff.workspace.runfolders import is_run, run_facts
 
 
@@ -80,6 +83,11 @@ def retry(
     Without a choice, those that have no verdict. With several, those that fit all of them.
     """
     entries, options = _read_run(run)
+    settings = run_facts(run)["settings"]
+    key = settings.get("observer")
+    variant = str(settings.get("sandbox", EMBEDDED))
+    require_observer(None if key is None else Path(key), variant, scheduling)
+    observer_in(settings)  # a trial that is set aside has no verdict until it is made again
     how = how_of(scheduling, max_cost, places)
     with ExitStack() as stack:
         stack.callback(POOL.close)

@@ -68,7 +68,7 @@ from statediff.workspace.contracts import contract_paths, require_unchanged
 from statediff.workspace.folders import write_file
 from statediff.workspace.installed import installed
 from statediff.workspace.logs.files import append, load_log, secret_of
-from statediff.workspace.observers import observer_of
+from statediff.workspace.observers import observer_settings, require_shared
 from statediff.workspace.runfolders import facts_of, make_secret
 from statediff.workspace.stores import index_run, open_store
 
@@ -220,6 +220,7 @@ def run(
     options = choice.each(trying.timeout)
     entries, absent = _entries(contracts, which, judging.allow_unreviewed, trying.sandbox)
     is_left = left_out(absent, forgiven=which.installed_only)
+    require_observer(judging.observer, trying.sandbox, scheduling)
     settings = _settings(entries, options, which, trying, judging)
     if which.cases.is_given:
         settings["cases"] = which.cases.chosen.as_json()
@@ -259,6 +260,13 @@ def _register(made: Campaign, log: Path) -> None:
     progress().print(f"registered as entry {number} of {log}", soft_wrap=True)
 
 
+def require_observer(key: Path | None, variant: str, scheduling: Scheduling) -> None:
+    """The observer's key can be had wherever the trials are made. `UsageError`."""
+    is_here = scheduling.workers == 1 or variant != EMBEDDED
+    if key is not None and (scheduling.scheduler is not None or not is_here):
+        require_shared(key)
+
+
 def how_of(scheduling: Scheduling, max_cost: str | None, places: RunPlaces) -> How:
     """How the trials are made, as the options say."""
     return How(**vars(scheduling), max_cost=max_cost, **vars(places))
@@ -291,9 +299,7 @@ def _settings(
         settings["scan"] = judging.scan.value
     if judging.log is not None:
         settings["log"] = str(judging.log.absolute())
-    if judging.observer is not None:
-        observer_of(judging.observer)  # a wrong one is found before a trial is made
-        settings["observer"] = str(judging.observer.absolute())
+    settings |= observer_settings(judging.observer)
     if any(rules.retain for each in entries for rules in each.file.content.evidence.values()):
         settings["vault"] = str((judging.vault or stores.DEFAULT.parent / "vault").absolute())
     return settings
