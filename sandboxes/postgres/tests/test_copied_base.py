@@ -12,7 +12,7 @@ pytest.importorskip("psycopg")
 import psycopg
 from statediff_postgres.byurl import PostgresByUrl
 
-from statediff.errors import UnprovenBase
+from statediff.errors import SandboxError, UnprovenBase
 from statediff.packs import read_pack
 from tests.servers import postgres
 
@@ -52,3 +52,16 @@ def test_who_changed_the_original_decides_whether_it_is_the_base(
     command("INSERT INTO t (n) VALUES (2)")  # by an agent, while one runs
     with pytest.raises(UnprovenBase, match="is not in the base"):
         command()
+
+
+@pytest.mark.parametrize("name", ["shop", "statediff_000000_1_000000", "postgres"])
+def test_only_a_copy_of_this_machine_is_what_a_fork_begins_with_and_drops(
+    url: str, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "shop.sandbox.yaml").write_text(
+        f'sources: {{db: {{kind: postgres, url: "{url}"}}}}\n'
+    )
+    (source,) = read_pack(tmp_path / "shop.sandbox.yaml").sources
+    (tmp_path / "db").write_text(name)
+    with pytest.raises(SandboxError, match=f"names no copy of ours: {name}"):
+        PostgresByUrl(source, (), tmp_path).begin_at(tmp_path / "db")

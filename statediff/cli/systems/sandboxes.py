@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -55,6 +56,8 @@ POLL_SECONDS: Final = 0.05
 ANSWER_SECONDS: Final = 15.0
 COPY_SECONDS: Final = 600.0
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_FORK: Final = re.compile(rf"({_NAME.pattern})\.[0-9a-f]{{32}}")
+"""The name of a sandbox and of what was kept for it alone: no other begins with that."""
 
 
 def up(
@@ -73,7 +76,8 @@ def up(
     """Start a sandbox, say how an agent reaches it, and keep it until Ctrl-C or `sandbox down`."""
     found = find_sandbox(name)
     pack = sandbox_pack(found, variant)
-    pack = pack if fork is None else replace(pack, name=fork)
+    kept = None if fork is None else _kept_for(fork)
+    pack = pack if fork is None else replace(pack, name=fork.partition(".")[0])
     home = _home(pack.name)
     _require_down(pack.name)
     if rebase:
@@ -84,7 +88,9 @@ def up(
     else:
         _make(home / "requests")
         with _alive(home):
-            _stay_up(pack, home, seconds, as_json=as_json)
+            if kept is None:
+                _forget_kept(pack.name)
+            _stay_up(pack, home, kept, seconds, as_json=as_json)
     return 0
 
 
@@ -107,14 +113,14 @@ def fork(
     if not _NAME.fullmatch(other):
         raise UsageError(f"{said(other)}: expected a name of letters, digits, `_` and `-`")
     _require_down(other)
-    kept = _kept_for(other)
-    shutil.rmtree(kept, ignore_errors=True)
+    _forget_kept(other)
+    state = f"{other}.{secrets.token_hex(16)}"
     try:
-        facts = _ask(name, f"fork {other}", COPY_SECONDS)
+        facts = _ask(name, f"fork {state}", COPY_SECONDS)
         pack = replace(sandbox_pack(facts["file"], facts["variant"]), name=other)
-        _tell(_start_detached(pack, ["--fork", other]), as_json)
+        _tell(_start_detached(pack, ["--fork", state]), as_json)
     finally:
-        shutil.rmtree(kept, ignore_errors=True)
+        _forget_kept(other)
     return 0
 
 
@@ -219,11 +225,12 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
         results().print(f"export {variable}={shlex.quote(url)}", soft_wrap=True)
 
 
-def _stay_up(pack: SandboxPack, home: Path, seconds: float | None, *, as_json: bool) -> None:
+def _stay_up(
+    pack: SandboxPack, home: Path, kept: Path | None, seconds: float | None, *, as_json: bool
+) -> None:
     """The sandbox is up, and answers, until it is asked to end or time is over."""
     try:
-        kept = _kept_for(pack.name)
-        with EmbeddedSandbox(pack, home / "work", kept if kept.is_dir() else None) as sandbox:
+        with EmbeddedSandbox(pack, home / "work", kept) as sandbox:
             access = sandbox.access()
             facts = {
                 "sandbox": pack.name,
@@ -296,11 +303,11 @@ def _serve(sandbox: EmbeddedSandbox, requests: Path, seconds: float | None) -> N
 def _answer(sandbox: EmbeddedSandbox, wish: str) -> dict[str, Any]:
     verb, _, other = wish.partition(" ")
     try:
-        if verb == "fork" and _NAME.fullmatch(other):
+        if verb == "fork" and _FORK.fullmatch(other):
             settled = sandbox.settle(clock)
             for source, cause in (*settled.unsettled, *settled.failed):
                 raise SandboxError(f"{source} cannot be forked: {cause}")
-            sandbox.keep(_kept_for(other))
+            sandbox.keep(_home(f".{other}"))
             return {"file": str(sandbox.pack.file), "variant": sandbox.pack.variant}
         if wish == "reset":
             sandbox.reset()
@@ -375,9 +382,19 @@ def _home(name: str) -> Path:
     return (ROOT / name).absolute()
 
 
-def _kept_for(name: str) -> Path:
-    """The folder of the states that a fork begins with."""
-    return _home(f".{name}")
+def _kept_for(fork: str) -> Path:
+    """The folder of the states that a fork begins with; `SandboxError` where none is there."""
+    place = _home(f".{fork}")
+    if not _FORK.fullmatch(fork) or place.is_symlink() or not place.is_dir():
+        raise SandboxError(f"{said(fork)}: nothing was kept for this fork; fork it again")
+    return place
+
+
+def _forget_kept(name: str) -> None:
+    """Nothing is left of what was kept for a fork of the name, e.g. by one that was killed."""
+    for place in ROOT.absolute().glob(".*"):
+        if (of := _FORK.fullmatch(place.name[1:])) and of[1] == name:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @contextmanager

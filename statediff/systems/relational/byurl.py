@@ -29,7 +29,7 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from statediff.capture.feed import Feed
 from statediff.capture.source import Source
 from statediff.errors import SandboxError
-from statediff.model.values import Key
+from statediff.model.values import Key, printable
 from statediff.packs import PackSource
 from statediff.systems.base.captured import Amount, CapturedBase, digest_of
 from statediff.systems.base.known_bases import KnownBase
@@ -183,7 +183,12 @@ class DatabaseByUrl(ABC):
 
     def begin_at(self, kept: Path) -> None:
         """The base is the copy of which the place says the name."""
-        self._kept = kept.read_text()
+        name = kept.read_text("utf-8", "replace")
+        if not _parts_of_ours(name):
+            raise SandboxError(
+                f"{self.source}: what was kept names no copy of ours: {printable(name[:100])}"
+            )
+        self._kept = name
 
     def unplug(self, source: str) -> None:
         """The trials' database is gone until the next reset."""
@@ -234,10 +239,16 @@ def _is_not_of_ours(type_name: str, key: Key) -> bool:
     )
 
 
+def _parts_of_ours(name: str) -> re.Match[str] | None:
+    """The parts of the name, if a process of this machine made the copy."""
+    found = _COPY.fullmatch(name)
+    return found if found is not None and found[1] == _HOST else None
+
+
 def _is_left_over(name: str) -> bool:
     """True if it is a copy of a process of this machine that is gone."""
-    found = _COPY.fullmatch(name)
-    if found is None or found[1] != _HOST:
+    found = _parts_of_ours(name)
+    if found is None:
         return False
     try:
         os.kill(int(found[2]), 0)
