@@ -275,18 +275,22 @@ def keep_and_show(
     """The bundle and its page are kept, the verdict is shown; the exit code it stands for."""
     folder = out or folders.bundle_folder(evaluated.bundle)
     bundle, page = parsed(evaluated.bundle), None
+    missing, is_kept = more.get("not_kept", []), True
     try:
         folders.keep_bundle(evaluated.bundle, folder)
         page = keep_trial_report(bundle, folder, tell_no_page)
     except StorageError as error:  # the verdict is there; only its bundle is not
-        more = {**more, "not_kept": [str(error)]}
-        progress().print(str(error), soft_wrap=True, markup=False)
+        missing, is_kept = [*missing, str(error)], False
+    if missing:
+        more = {**more, "not_kept": missing}
+    for each in missing:
+        progress().print(each, soft_wrap=True, markup=False)
     if how.as_json:
         emit({**plain_judgement(bundle, shown(folder)), **more})
     else:
         print_trial(bundle, "the bundle", how)
         console = results()
-        if not how.quiet and "not_kept" not in more:
+        if not how.quiet and is_kept:
             console.print(f"bundle: {shown(folder)}", soft_wrap=True)
         if page is not None and not how.quiet:
             console.print(f"report: {shown(page)}", soft_wrap=True)

@@ -34,6 +34,7 @@ from statediff.cli.output import (
     results,
 )
 from statediff.errors import UsageError
+from statediff.evidence.verify import OBSERVATION
 from statediff.kernel import comparison, state_of
 from statediff.model.graph import Graph, graph_bytes, require_suffix
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES
@@ -367,7 +368,10 @@ def watch(
     evaluated = watched.judge(
         file, agent=agent, answer=said, trace=run.trace, ending=run.ending, observer=observer
     )
-    code = keep_and_show(evaluated, written.out, _program(run, watched.others), how)
+    more = _program(run, watched.others)
+    if observer is not None and OBSERVATION not in evaluated.bundle.files:
+        more["not_kept"] = ["what the observer signed is not in the bundle"]
+    code = keep_and_show(evaluated, written.out, more, how)
     note_done_before(file, watched.before, evaluated.judgement)
     return code
 

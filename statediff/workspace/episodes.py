@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from statediff.capture.store import DiskChunks
 from statediff.errors import HarnessError, UsageError
+from statediff.evidence.verify import OBSERVATION
 from statediff.harness import JudgedTrial, TrialPlan
 from statediff.reports.line import trial_line
 from statediff.reports.plain import brief_findings
@@ -41,7 +42,7 @@ from statediff.trial_folder import destroy_keys, retained_chunks, vault_of
 from statediff.workspace.agents import AgentOptions
 from statediff.workspace.folders import shown
 from statediff.workspace.logs.files import register
-from statediff.workspace.observers import observer_in
+from statediff.workspace.observers import KEY, observer_in
 from statediff.workspace.pages import Tell, keep_fault, keep_trial_report
 from statediff.workspace.runfolders import ending_of, read_trial, run_facts, run_secret
 from statediff.workspace.trials import TrialRequest, make_trial, read_contract
@@ -89,6 +90,9 @@ class Played:
     """True if it was made now: it may have been there."""
     not_kept: tuple[str, ...] = ()
     """Files of it that could not be written, and why; the verdict stays what it is."""
+
+    is_unobserved: bool = False
+    """True if an observer should have signed, and the bundle has nothing of one."""
 
     @property
     def verdict(self) -> Ended | None:
@@ -312,6 +316,7 @@ def _played(episode: Episode, record: Trial, bundle: Bundle, folder: Path) -> Pl
         line=trial_line(bundle, ending),
         document=document,
         folder=episode.run / "trials" / record.name / "bundle",
+        is_unobserved=KEY in run_facts(episode.run)["settings"] and OBSERVATION not in bundle.files,
     )
 
 

@@ -85,11 +85,12 @@ class Watched:
     ) -> Evaluated:
         """The run judged under the contract, once the observer has signed what there was.
 
-        Raises as `evaluate` does.
+        The bundle has nothing of an observer where that failed. Raises as `evaluate` does.
         """
         facts = TrialFacts("watch", agent=agent, isolation=self.isolation, ending=ending)
         ends = [(self.before, self.after)]
-        signed = observer and observer.observe(ends, facts, trace, answer, self.timeline)
+        observed = observer and partial(observer.observe, ends, facts, trace, answer, self.timeline)
+        signed = observed and in_any_case(observed, lambda _: None)
         judge = partial(
             evaluate,
             contract,

@@ -240,7 +240,7 @@ class Report:
         decided = sum(counts[end.value] for end in VERDICTS)
         return exit_code(
             (Verdict(end.value) for end in VERDICTS if counts[end.value]),
-            has_fault=decided < counts["scheduled"],
+            has_fault=decided < counts["scheduled"] or any(x.is_unobserved for x in self.finished),
         )
 
 
