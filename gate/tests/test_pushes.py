@@ -157,6 +157,9 @@ def test_what_others_push_belongs_to_the_world(clone: Path, monkeypatch) -> None
     monkeypatch.setenv("REMOTE_USER", "agent")
     git(clone, "commit", "-q", "--allow-empty", "-m", "mine")
     assert push(clone, "topic:main")[0]
+    for same in ("", " ", "AGENT", "Agent@EXAMPLE.ORG", "EXAMPLE\\agent"):
+        monkeypatch.setenv("REMOTE_USER", same)
+        assert "main-stays" in push(clone, "topic:main")[1], same
     assert push(clone, "topic") == (0, "")
     monkeypatch.setenv("REMOTE_USER", "ada")
     git(clone, "commit", "-q", "--allow-empty", "-m", "theirs on it")

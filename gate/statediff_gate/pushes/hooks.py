@@ -54,7 +54,8 @@ def install(
 ) -> Path:
     """The hooks stand in the repository, and a run begins. Gives the folder of the hooks.
 
-    With an account only its pushes are judged: those of an agent that the server names so.
+    With an account only its pushes are judged, in whatever case and realm the server names it, and
+    those of nobody that it names.
     """
     from statediff_gate.gate import Gate  # noqa: PLC0415 - not of every move of a ref
 
@@ -110,11 +111,17 @@ def main(hook: str, records: Path) -> int:
 
             why = may_move(kept_in(records), Path(settings["path"]), os.getppid(), lines)
             return _refuse(why) if why is not None else 0
-        if settings["who"] and os.environ.get("REMOTE_USER", settings["who"]) != settings["who"]:
+        who, pusher = map(_plain, (settings["who"] or "", os.environ.get("REMOTE_USER", "")))
+        if who and pusher not in ("", who):
             return 0  # somebody else's, who is not judged
         return _received(settings, records, lines)
     except (Refused, StatediffError) as error:
         return _refuse(f"denied: {error}")
+
+
+def _plain(account: str) -> str:
+    """The account without its realm or domain; servers call one account by several names."""
+    return account.strip().rpartition("\\")[2].partition("@")[0].casefold()
 
 
 def _refuse(why: str) -> int:

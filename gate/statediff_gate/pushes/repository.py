@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias
 
-from statediff_git.refs import NO_OBJECT, Ref, Refs, read_refs
+from statediff_git.refs import Ref, Refs, read_refs
 from statediff_git.source import GitSource
 
 from statediff.atomic import write_atomically
@@ -225,7 +225,7 @@ class GitGate:
                 "the records the same push passes once"
             )
         name, old, new = statement.split(" ")
-        step = name, *(None if oid == NO_OBJECT else oid for oid in (old, new))
+        step = name, *(None if {*oid} == {"0"} else oid for oid in (old, new))
         known = places(self._refs)
         if not name.isprintable():
             raise Refused("the name of a ref is no plain text")
@@ -291,7 +291,7 @@ def may_move(kept: Path, path: Path, owner: int, lines: Sequence[str]) -> str | 
     if pushes is None or pushes.owner is None or pushes.owner != process(owner):
         return None
     listed = [line.split(" ", 2) for line in lines if line.strip()]
-    moved = {name: None if new == NO_OBJECT else new for _, new, name in listed if name != _HEAD}
+    moved = {name: None if {*new} == {"0"} else new for _, new, name in listed if name != _HEAD}
     made, now = dict(pushes.refs), places(refs_of(path))
     for at, (name, _, new) in enumerate(pushes.steps):
         left = {each[0]: each[2] for each in pushes.steps[at:]}
