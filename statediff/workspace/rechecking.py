@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from statediff.capture.bounds import bound_captures
 from statediff.errors import BundleError, StatediffError, UsageError
@@ -24,6 +24,9 @@ from statediff.workspace.contracts import contract_path
 from statediff.workspace.runfolders import run_secret
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from statediff.contract.binding.bound import Contract
     from statediff.evidence.package import Bundle
     from statediff.evidence.verify import Verified
     from statediff.model.readings import Capture
@@ -47,10 +50,9 @@ def unbound(found: Verified) -> list[str]:
         return ["the states"]
     at = {leaf.path: leaf.value for leaf in found.leaves}
     try:
-        files = {"contract.yaml": at["contract.yaml#"][0].encode()}
-        contract = compile_contract(contract_in(files), schema_from(at["schema.json#"][0])).contract
+        contract = _contract_of(at)
         sources = Counter(name for _source, name, *_heads in at["roots.json#"][0]["types"])
-    except (StatediffError, LookupError, TypeError, ValueError, AttributeError):
+    except _NOT_READ:
         return ["the states, for this version does not read the contract"]
     return [
         *(f"{each}, which several sources have" for each, n in sorted(sources.items()) if n > 1),
@@ -59,16 +61,25 @@ def unbound(found: Verified) -> list[str]:
 
 
 def is_ending_open(found: Verified) -> bool:
-    """True where the contract asks how the run ended, and the copy leaves out what was observed."""
-    from statediff.evidence.documents import schema_from
-    from statediff.kernel import compile_contract, contract_in
+    """True where the contract asks how the run ended, and the copy leaves out what was observed.
 
+    Of a contract that this version does not read nothing is bound, as `unbound` says.
+    """
     if found.status != "VALID" or found.observed is None or "ending" in found.observed.shown:
         return False
-    at = {leaf.path: leaf.value for leaf in found.leaves}
+    try:
+        return _contract_of({leaf.path: leaf.value for leaf in found.leaves}).asks_how_it_ended
+    except _NOT_READ:
+        return False
+
+
+_NOT_READ: Final = (StatediffError, LookupError, TypeError, ValueError, AttributeError)
+
+
+def _contract_of(at: Mapping[str, Any]) -> Contract:
+    """The contract of a copy, by its leaves, bound to its schema. Raises one of `_NOT_READ`."""
     files = {"contract.yaml": at["contract.yaml#"][0].encode()}
-    schema = schema_from(at["schema.json#"][0])
-    return compile_contract(contract_in(files), schema).contract.asks_how_it_ended
+    return compile_contract(contract_in(files), schema_from(at["schema.json#"][0])).contract
 
 
 def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None:
