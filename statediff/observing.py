@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from statediff.capture.bounds import bound_captures
@@ -43,6 +44,8 @@ class Observer:
     clock: Clock
     known: Mapping[str, str | None] = field(default_factory=dict)
     """`version`, `model` and `configuration`, the SHA-256 of its options, as far as known."""
+    files: tuple[Path, ...] = ()
+    """Where its secrets are; an isolated agent does not see them."""
     salt: Callable[[], str] = lambda: secrets.token_hex(_SALT_BYTES)
 
     def observe(

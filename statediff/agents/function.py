@@ -44,7 +44,7 @@ from statediff.model.strictjson import read_json
 from statediff.model.trace import ENDED_BY_ITSELF, ENDED_IN_CRASH, NoAnswer
 from statediff.model.values import Value, encode, printable
 from statediff.reads.library import Readable
-from statediff.systems.base.privacy import CREDENTIALS
+from statediff.systems.base.privacy import CREDENTIALS, OF_KEYS
 from statediff.systems.base.tool import ToolError
 
 AgentFunction: TypeAlias = Callable[[Trial], Any]
@@ -205,7 +205,7 @@ class NamedFunctionAgent:
             ),
             stdin=its.fileno(),
             is_own=True,
-            withheld=CREDENTIALS,
+            withheld=CREDENTIALS | OF_KEYS,
             isolation=self.isolation,
             network=self.network,
         )

@@ -161,6 +161,8 @@ class Trial:
     """Whom an adapter lets the agent speak with; None where the task is one message."""
     place: Path | None = None
     """The folder below which all of the sandbox's files are, `folder` too; None: nobody knows."""
+    secrets: tuple[Path, ...] = field(default=(), repr=False, compare=False)
+    """Files that no program in namespaces reads: the observer's key, and its passphrase."""
 
     looks: Looks | None = field(default=None, repr=False, compare=False)
     """The reading after each call of a tool; an adapter hands it to its tools."""
@@ -216,7 +218,7 @@ class Trial:
 
         A program that was given no system gets tools, and the systems' files are none of them.
         """
-        return () if self.place is None or self.urls else (self.place,)
+        return self.secrets if self.place is None or self.urls else (self.place, *self.secrets)
 
 
 def place_of(url: str) -> Path | None:

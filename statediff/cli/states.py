@@ -359,7 +359,8 @@ def watch(
     note_doubtful((states, watch.before))
     if file is not None:
         note_unread(file, watch.before)
-    run, watched = _watch(command, watch, program, as_json=how.as_json)
+    secrets = observer.files if observer else ()
+    run, watched = _watch(command, watch, program, secrets, as_json=how.as_json)
     if file is None:
         _show_changes(watched, run, as_json=how.as_json)
         return 0
@@ -377,7 +378,12 @@ def watch(
 
 
 def _watch(
-    command: Sequence[str], watch: Watch, program: ProgramOptions, *, as_json: bool
+    command: Sequence[str],
+    watch: Watch,
+    program: ProgramOptions,
+    secrets: tuple[Path, ...] = (),
+    *,
+    as_json: bool,
 ) -> tuple[AgentRun, Watched]:
     """The program is run to its end, and how it ended is shown."""
     from statediff.workspace.watching import run_program
@@ -388,7 +394,7 @@ def _watch(
     limit = program.timeout or float("inf")
     network = tuple(program.network or ())
     try:
-        run = run_program(command, watch.contract, watch.urls, limit, kind, network)
+        run = run_program(command, watch.contract, watch.urls, limit, kind, network, secrets)
     except KeyboardInterrupt:
         progress().print(
             "the program was ended; what it changed stays, and nothing was judged", soft_wrap=True

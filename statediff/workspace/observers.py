@@ -32,6 +32,7 @@ def observer_of(path: Path | None, agent: AgentOptions | None = None) -> Observe
     named by its digest.
     """
     from statediff.evidence.canonical import write
+    from statediff.evidence.keys import FROM_FILE
     from statediff.observing import Observer
     from statediff.workspace.inputs import utc_now
 
@@ -43,7 +44,8 @@ def observer_of(path: Path | None, agent: AgentOptions | None = None) -> Observe
         version = f"statediff {__version__}" if agent.model else image
         digest = hashlib.sha256(write(replace(agent, max_cost=None).as_json())).hexdigest()
         known = {"configuration": digest, "model": agent.model, "version": version or None}
-    return Observer(key=_key_at(path), clock=utc_now, known=known)
+    files = tuple(Path(each).absolute() for each in (path, os.environ.get(FROM_FILE)) if each)
+    return Observer(key=_key_at(path), clock=utc_now, known=known, files=files)
 
 
 def observer_settings(path: Path | None) -> dict[str, str]:

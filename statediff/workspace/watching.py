@@ -41,7 +41,7 @@ from statediff.model.values import Value, printable
 from statediff.observing import Observer, observed_as
 from statediff.systems.base.live import LiveSource
 from statediff.systems.base.plugin import Refinement
-from statediff.systems.base.privacy import CREDENTIALS, unreadable_memory
+from statediff.systems.base.privacy import CREDENTIALS, OF_KEYS, unreadable_memory
 from statediff.systems.captured import statefile
 from statediff.total import in_any_case
 from statediff.workspace.inputs import (
@@ -226,10 +226,12 @@ def run_program(
     seconds: float,
     isolation: str = NONE,
     network: tuple[str, ...] = (),
+    secrets: tuple[Path, ...] = (),
 ) -> AgentRun:
     """The caller's own program, run to its end. `AdapterError` where it cannot be started.
 
-    What is isolated does not get the variables with which states are read.
+    What is isolated does not get the variables with which states are read, and in namespaces not
+    the files `secrets`.
     """
     if not command:
         raise UsageError("no program is given; put it after `--`, e.g. -- python agent.py")
@@ -244,7 +246,7 @@ def run_program(
             f"{printable(command[0])}: there is no such program; nothing was run, and there is no "
             "verdict. Check the command after `--`"
         )
-    withheld = frozenset() if isolation == NONE else CREDENTIALS
+    withheld = OF_KEYS if isolation == NONE else CREDENTIALS | OF_KEYS
     agent = CommandAgent(
         program,
         seconds,
@@ -264,6 +266,7 @@ def run_program(
             answer_path=folder / "answer.json",
             trace_path=folder / "trace.jsonl",
             answer_form=task.answer_form,
+            secrets=secrets,
         )
         with Room.of(trial), nullcontext() if isolation == NONE else unreadable_memory():
             return own_secrets(agent, urls.values()).run(agent.run(trial, utc_now))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from statediff.agents.isolation import isolation
 from statediff.evidence.keys import generate
 from tests.cli.conftest import JUDGE, Call, Files
 
@@ -95,7 +96,9 @@ def test_each_door_has_what_it_captured_signed_by_an_observer(statediff: Call, k
     assert statediff("keygen", "rita", "--name", "Rita", "--role", "observer").code == 0
     assert statediff(*JUDGE, "--out", "judged", *observed).code == 0
     watched = ("--contract", "c.yaml", "--state", "a.json", "--out", "watched", *observed)
-    assert statediff("watch", *watched, "--", "true").code == 1
+    look = ("--isolate", "--json", "--", "test", "-s", "rita")  # the program does not find it
+    seen = statediff("watch", *watched, *look)
+    assert (seen.code, seen.json["program"]["exit_code"]) == (1, int("namespaces" in isolation()))
     options = ("--agent", "alters", "--out", "runs", *observed)
     assert statediff("run", "shop/add-and-backfill-column", *options).code == 0
     [trial] = (keyed / "runs").glob("*/trials/*")

@@ -147,6 +147,8 @@ def _furnish(order: dict[str, Any], served: list[str], doors: list[Door]) -> Non
     for path in hidden:
         if os.path.isdir(path):
             _set_attributes(path, 0, to=_READ_ONLY)
+        elif os.path.exists(path):
+            _mount("/dev/null", os.path.realpath(path), None, _BIND)
     own = tuple(f"{place.rstrip('/')}/" for place in (*writable, *order["sockets"]))
     for path in served:
         if not f"{path}/".startswith(own):

@@ -32,6 +32,8 @@ CREDENTIALS: Final = frozenset(
     ("PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSSLKEY", "PGSSLPASSWORD", "MYSQL_PWD")
 )
 """Variables with which states are read; no agent's program gets them."""
+OF_KEYS: Final = frozenset(("STATEDIFF_PASSPHRASE_FILE",))
+"""Variables that say where the evaluator's and observer's secrets are."""
 
 _lock: Final = threading.Lock()
 _hiding: Final = {"blocks": 0, "before": 1}
