@@ -22,7 +22,6 @@ from statediff.evidence.disclosure.settings import FILE as DISCLOSURE
 from statediff.evidence.disclosure.settings import opened_to, settings_beside
 from statediff.evidence.documents import schema_from
 from statediff.extras import brought
-from statediff.kernel import lint as linted
 from statediff.kernel import schema_of
 from statediff.model.values import printable
 from statediff.packs import (
@@ -213,6 +212,7 @@ class Checked:
 def check(path: Path, states: States) -> Checked:
     """One contract checked as far as the states at hand allow."""
     from statediff.contract.lint import in_order
+    from statediff.kernel import lint as linted
 
     name, against = "", "shape"
     try:

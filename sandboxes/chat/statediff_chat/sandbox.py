@@ -33,8 +33,8 @@ from statediff.systems.base.images import (
     image_digest,
     image_of,
 )
-from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
+from statediff.systems.hosted.folder import load_seed
 from statediff.systems.hosted.home import ServedHome, updated, with_its_log
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.sandbox import differing_tables

@@ -19,8 +19,8 @@ from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
+from statediff.systems.hosted.folder import load_seed
 from statediff_cloud.proof import digest_of, sealed
 from statediff_cloud.source import AwsSource
 

@@ -25,8 +25,8 @@ from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
+from statediff.systems.hosted.folder import load_seed
 from statediff_payments.source import NO_ANSWER, PaymentsFeed, PaymentsSource
 
 METHOD: Final = "sha256 of a walk over all objects of the server, one by one"

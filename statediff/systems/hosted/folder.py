@@ -14,8 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from statediff.errors import SandboxError
 from statediff.model.batches import Row
 from statediff.model.explanation import unread_because
 from statediff.model.schema import EntityType, Field, Kind
@@ -166,3 +170,11 @@ def _walk(
 def content_digest(content: bytes) -> str:
     """The digest by which a secret or a file's content is distinguished, e.g. `sha256:9f86…`."""
     return "sha256:" + hashlib.sha256(content).hexdigest()
+
+
+def load_seed(path: Path, what: str = "a seed") -> Any:
+    """The document of the YAML file with which a server begins. Raises `SandboxError`."""
+    try:
+        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise SandboxError(f"{path}: cannot be read as {what}: {error}") from error

@@ -35,8 +35,8 @@ from statediff.systems.base.images import (
 )
 from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
+from statediff.systems.hosted.folder import load_seed
 from statediff_office.calendars.store import LOCK, PROPS, ROOT, RadicaleStoreSource
 
 METHOD: Final = "sha256 of every file of the store, with its name and mode"

@@ -28,8 +28,8 @@ from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.base.kept import KeptStatesFeed
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ForkedServer
+from statediff.systems.hosted.folder import load_seed
 from statediff_office.mailbox.held import HeldMailboxSource
 
 METHOD: Final = "sha256 of the mailbox's manifest: folders, messages, flags, filters, accounts"

@@ -37,7 +37,7 @@ from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.files.leaves import Leaf, OwnTree, files_digest
+from statediff.systems.files.leaves import Leaf, files_digest, restore, scan
 from statediff.systems.sqlite.pages import FileConnection
 from statediff_trackers.redmine.api import ApiKey, RedmineApiSource
 from statediff_trackers.redmine.seed import plant, stored_password
@@ -247,7 +247,6 @@ class RedmineTracker:
         self._password = ""
         self._base: sqlite3.Connection | None = None
         self._files: dict[str, Leaf] = {}
-        self._tree = OwnTree(self.home / FILES)
         own = frozenset({AGENT})
         self._own = read = RedmineSource(
             source.name, self.home, DATABASE, FILES, source.refinement(), own=own
@@ -306,7 +305,7 @@ class RedmineTracker:
         base = self._open_base()
         expected = tables_of(base)
         files = {path: leaf.summary() for path, leaf in self._files.items()}
-        found_files = self._tree.scan()
+        found_files = scan(self.home / FILES)
         drift = [self._drift(*each) for each in _file_drift(files, found_files)]
         found = "unread"
         try:
@@ -420,7 +419,7 @@ class RedmineTracker:
         return True
 
     def _mend_files(self) -> None:
-        self._tree.restore(self._files)
+        restore(self._files, self.home / FILES)
         self._server.give(self.home / FILES)
         (self.home / FILES).chmod(0o1777)  # as the home: no link can take its place
 

@@ -34,9 +34,9 @@ from statediff.systems.base.images import (
     image_of,
     write_image,
 )
-from statediff.systems.base.seed import load_seed
 from statediff.systems.base.served import ServerProcess
 from statediff.systems.base.waiting import STALL_SECONDS
+from statediff.systems.hosted.folder import load_seed
 from statediff.systems.hosted.home import POLL_SECONDS, ServedHome
 from statediff_trackers.roundup.api import ApiAccount, RoundupApiSource, api_types
 from statediff_trackers.roundup.drift import (
