@@ -313,7 +313,7 @@ def _parquet(name: str, file: Path, forms: Forms | None, found: Forms) -> Iterat
             _check(file, departure_of_kinds(forms, name, found.kinds[name]))
             if not table.num_rows:
                 _check(file, departure_of_columns(forms, name, names))
-        found.said |= {f"{name}.{key}": said for key, said in said_beside(table.schema)}
+        found.said |= {f"{name}.{key}": said for key, said in said_beside(table.schema).items()}
         for batch in table.to_batches():
             yield from batch.to_pylist()
     except _PARQUET_FAULTS as error:

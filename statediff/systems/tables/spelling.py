@@ -20,10 +20,11 @@ import pyarrow as pa
 
 from statediff.systems.tables.shape import number_of
 
-_WRITTEN: Final = re.compile(
-    rb"pandas|huggingface|(ARROW|PARQUET):.*|org\.apache\.spark\..*|parquet\.avro\.schema|writer\..*"
-)
-"""What programs write into each file of Parquet about its columns."""
+_WRITTEN: Final = re.compile(rb"ARROW:schema|PARQUET:field_id|writer\.(?!time\.zone).*")
+"""What programs write into each file of Parquet, whatever its columns mean."""
+_INDEX: Final = {"kind": "range", "name": None, "start": 0, "step": 1}
+_NO_INDEX: Final = ([[], [_INDEX]], [[], [[None, "unicode"]]], [None, {}])
+"""What pandas says of rows that are only counted, and of columns that only have names."""
 
 
 def residue_of(
@@ -59,14 +60,53 @@ def residue_of_lines(file: Path, lines: Sequence[Any]) -> dict[str, str]:
     return {} if made == raw and is_rising else {"layout": _digest(raw)}
 
 
-def said_beside(schema: pa.Schema) -> Iterator[tuple[str, str]]:
+def said_beside(schema: pa.Schema) -> dict[str, str]:
     """Name → digest of what a file of Parquet, and each of its columns, say beside the values."""
-    places: dict[str, Mapping[bytes, bytes] | None] = {"": schema.metadata}
-    places |= {f"{field.name}.": field.metadata for field in schema}
-    for place, said in places.items():
-        for name, value in (said or {}).items():
-            if not _WRITTEN.fullmatch(name):
-                yield place + name.decode(errors="replace"), _digest(value)
+    found: dict[str, str] = {}
+    beside = [("", schema.metadata or {}), *(each for f in schema for each in _of_field("", f))]
+    for place, said in beside:
+        for name, value in said.items():
+            meant = None if _WRITTEN.fullmatch(name) else _meant(name, value)
+            if meant is not None:
+                at = place + name.decode(errors="replace")
+                digest = _digest(meant)
+                found[at] = _digest([found[at], digest]) if at in found else digest
+    return found
+
+
+def _of_field(within: str, field: pa.Field) -> Iterator[tuple[str, Mapping[bytes, bytes]]]:
+    """What a column says of itself, and each field in it."""
+    place, of = f"{within}{field.name}.", field.type
+    yield place, field.metadata or {}
+    if isinstance(of, pa.BaseExtensionType):
+        yield place, {b"ARROW:extension": str(of).encode()}
+        of = of.storage_type
+    for at in range(of.num_fields):
+        yield from _of_field(place, of.field(at))
+
+
+def _meant(name: bytes, value: bytes) -> bytes | None:
+    """The part that stays while the columns do; None where it says nothing."""
+    if name not in (b"huggingface", b"pandas"):
+        return value
+    try:
+        said = json.loads(value)
+        if name == b"pandas":
+            rows = [_without_end(index) for index in said["index_columns"]]
+            columns = [[each["name"], each["pandas_type"]] for each in said["column_indexes"]]
+            meant = (rows, columns, said.get("attributes"))
+            if all(one in usual for one, usual in zip(meant, _NO_INDEX, strict=True)):
+                return None
+            return json.dumps(meant, sort_keys=True).encode()
+        return json.dumps(said["info"]["features"], sort_keys=True).encode()
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return value
+
+
+def _without_end(index: Any) -> Any:
+    """The index; that of counted rows without where it ends, which new rows move."""
+    is_range = isinstance(index, dict) and index.get("kind") == "range"
+    return {n: v for n, v in index.items() if n != "stop"} if is_range else index
 
 
 def _order(rows: Sequence[Sequence[str]]) -> dict[str, str]:

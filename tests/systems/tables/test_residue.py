@@ -70,9 +70,28 @@ def test_a_part_of_a_workbook_that_nobody_knows_is_a_change(
 
 
 def test_what_parquet_says_beside_its_values_is_a_change(tmp_path: Path) -> None:
-    table = pa.table({"id": [1], "n": ["x"]})
-    for name, said in (("a", {}), ("b", {"owner": "other"})):
-        parquet.write_table(table.replace_schema_metadata(said), tmp_path / f"{name}.parquet")
-    one, two = (f"t={tmp_path / name}.parquet" for name in "ab")
-    assert not statediff.changes(one, one)
-    assert [each["type"] for each in statediff.changes(one, two)] == [BESIDE]
+    labels = '{{"info": {{"features": {{"n": {}}}}}, "fingerprint": "{}"}}'
+    rows = '{{"index_columns": [{{"kind": "range", "name": null, "start": 0, "stop": {}, "step": 1}}], "column_indexes": [], "attributes": {}, "pandas_version": "{}"}}'  # noqa: E501 - as it is
+    sides: list[tuple[dict[str, str], dict[str, str], bool]] = [
+        ({}, {"owner": "other"}, True),
+        ({"huggingface": labels.format(1, 2)}, {"huggingface": labels.format(1, 3)}, False),
+        ({"huggingface": labels.format(1, 2)}, {"huggingface": labels.format(2, 2)}, True),
+        ({"pandas": rows.format(1, "{}", 1)}, {"pandas": rows.format(9, "{}", 2)}, False),
+        ({}, {"pandas": rows.format(1, "{}", 1)}, False),
+        ({}, {"pandas": rows.format(1, '{"unit": "t"}', 1)}, True),
+        ({}, {"writer.time.zone": "UTC"}, True),
+        ({"ARROW:extension:name": "a"}, {"ARROW:extension:name": "b"}, True),
+        ({"writer.date": "1"}, {"writer.date": "2", "PARQUET:field_id": "7"}, False),
+    ]
+    for place in ("file", "column", "within"):
+        for before, after, is_seen in sides:
+            for name, said in (("a", before), ("b", after)):
+                n = pa.field("n", pa.string(), metadata=said if place == "column" else None)
+                inner = pa.field("m", pa.string(), metadata=said if place == "within" else None)
+                fields = [pa.field("id", pa.int64()), n, pa.field("s", pa.struct([inner]))]
+                schema = pa.schema(fields, metadata=said if place == "file" else None)
+                table = pa.table([[1], ["x"], [{"m": "y"}]], schema=schema)
+                parquet.write_table(table, tmp_path / f"{name}.parquet")
+            one, two = (f"t={tmp_path / name}.parquet" for name in "ab")
+            found = {each["type"] for each in statediff.changes(one, two)}
+            assert found == ({BESIDE} if is_seen else set()), (place, before, after)
