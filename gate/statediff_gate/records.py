@@ -43,7 +43,7 @@ from statediff_gate.participant import Refused
 FORM: Final = "statediff/decision/1"
 ERASED: Final = "statediff/decisions-erased/1"
 LINES: Final = "decisions.jsonl"
-_MOST: Final = 100
+MOST_CHANGES: Final = 100
 """Changes that a record has at most."""
 _NONE: Final = "0" * 64
 _APPEND: Final = os.O_RDWR | os.O_CREAT | os.O_APPEND
@@ -71,20 +71,25 @@ class Records:
         approval: Approval | None = None,
         captures: tuple[Capture, Capture] | None = None,
         guarded: Mapping[str, str] | None = None,
+        lines: Sequence[Mapping[str, Any]] = (),
     ) -> str:
         """The name of the record, which is on disk with all that belongs to it.
 
         `guarded` says of a transaction that was committed already which one it is. Its record has
         what it changed: a bundle takes as long as the whole world, and it is too late to decide.
+        `lines` say what the log has of rows that cannot be read whole.
         It survives a power cut after `sync`: until then the server's log has all that it is of.
         """
         more: dict[str, Any] = {} if guarded is None else {"guarded": dict(guarded)}
+        if lines:
+            more["changes"] = [*lines]
         name = f"{utc_now():%Y%m%dT%H%M%S}-{secrets.token_hex(4)}"
         if captures is not None and outcome.decision is not Decision.ALLOW:
             if guarded is None:
                 self._keep(name, outcome, statements, captures)
             else:
-                more["changes"] = _exact(_changes(captures)[:_MOST])
+                listed = (*_changes(captures), *lines)
+                more["changes"] = _exact(listed[:MOST_CHANGES])
         self._append(guarded is None, {
             "form": FORM, "name": name, "at": utc_now().isoformat(),
             "contract": self._contract.content.contract, "contract_digest": self.contract_digest,

@@ -119,6 +119,50 @@ def test_transactions_of_some_minutes_count_together(by, call, keys: Path) -> No
 
 
 @needs_server
+def test_a_run_ends_when_its_minutes_are_over_and_the_slot_goes_on(
+    by, call, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner, agent = by
+    monkeypatch.setattr(
+        "statediff_gate.production.commands.timedelta", lambda minutes: timedelta(seconds=minutes)
+    )
+    monkeypatch.setattr("statediff_gate.production.guard._SETTLED", timedelta(0))
+
+    def position(seconds: int) -> str:
+        assert call("--once", "--minutes", str(seconds), "--json") == 0
+        return str(json.loads(capsys.readouterr().out)["position"])
+
+    call("--begin")
+    for goes_on in (lambda: None, lambda: owner("UPDATE customer SET name = 'x'")):
+        capsys.readouterr()
+        before = position(1)
+        agent("UPDATE orders SET note = concat(note, 'x') WHERE id = 100")
+        assert position(3600) == before
+        time.sleep(1)
+        goes_on()
+        assert position(1) > before
+
+
+@needs_server
+def test_neither_a_call_nor_a_large_value_keeps_rows_out_of_a_record(by, call, keys: Path) -> None:
+    _, agent = by
+    call("--begin")
+    junk = "SELECT pg_logical_emit_message(true, 'statediff_guard', {})"
+    for each in ("'junk'", "repeat('9', 5000)", "'\u0663'"):
+        agent("BEGIN", "DELETE FROM customer WHERE id = 17", junk.format(each), "COMMIT")
+        agent("INSERT INTO customer VALUES (17, 'again')")
+    assert call("--once") == 1
+    assert [each for each, _ in decided(keys)] == ["deny"] * 6
+    agent("UPDATE orders SET note = repeat('x', 300000) WHERE id = 101")
+    agent("DELETE FROM orders WHERE id IN (301, 302)")
+    assert call("--once") == 3
+    hold = [*read_decisions(keys / ".statediff" / "gate")][-1]
+    assert hold["changes"] == [
+        {"op": "delete", "table": "public.orders", "key": {"id": n}} for n in ("301", "302")
+    ]
+
+
+@needs_server
 def test_what_nobody_knows_is_a_hold_and_never_allowed(by, call, keys: Path) -> None:
     owner, agent = by
     call("--begin")

@@ -23,7 +23,7 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -37,12 +37,13 @@ from statediff.contract.file import ContractFile
 from statediff.errors import InputError, UsageError
 from statediff.model.readings import Capture
 from statediff.model.state import State
+from statediff.model.values import printable
 from statediff.model.verdict import Decision
 from statediff.packs import known_sandbox
 from statediff.workspace.inputs import refinements
 from statediff_gate.course import Course
 from statediff_gate.deciding import Deciding
-from statediff_gate.decoding import Ended, Logged, Unreadable, transactions
+from statediff_gate.decoding import Ended, Logged, RowLine, Unreadable, transactions
 from statediff_gate.digests import digest_of
 from statediff_gate.following import DECODES, Snapshot, Tables, read_world, require_settings
 from statediff_gate.outcome import Outcome
@@ -51,7 +52,7 @@ from statediff_gate.production.alerts import Alerts
 from statediff_gate.production.checkpoints import Checkpoint, Head
 from statediff_gate.production.marks import Marks, Shape
 from statediff_gate.production.stream import Stream, lsn_of, lsn_text
-from statediff_gate.records import Records, read_decisions
+from statediff_gate.records import MOST_CHANGES, Records, read_decisions
 
 _SLOT: Final = "SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'test_decoding')"
 _SLOTS: Final = """
@@ -63,7 +64,9 @@ SELECT concat((SELECT system_identifier FROM pg_control_system()), ':', oid) FRO
 WHERE datname = current_database()
 """
 _INSERTED: Final = "SELECT pg_current_wal_insert_lsn()::text"
-_FLUSHED: Final = "SELECT pg_current_wal_flush_lsn()::text"
+_NOW: Final = b"SELECT clock_timestamp(), pg_current_wal_flush_lsn()::text"
+_SETTLED: Final = timedelta(seconds=10)
+"""What has a time of so long ago is in the log."""
 _IDLE_SECONDS: Final = 0.2
 _LOOK_SECONDS: Final = 5.0
 _KEEP_SECONDS: Final = 30.0
@@ -286,7 +289,8 @@ class Guard:
         self._has_told = True
 
     def _follow(self, stop: threading.Event, *, once: bool) -> None:
-        end = lsn_of(self._one(_FLUSHED))
+        until = self._now()
+        end = until[0]
         with contextlib.closing(
             Stream(self.watch.url, self.watch.slot, lsn_of(self._head.position))
         ) as stream:
@@ -296,21 +300,40 @@ class Guard:
                 now = time.monotonic()
                 if found is not None:
                     self._take(found)
-                elif once:
+                elif stream.position >= until[0]:
+                    self._end_run(until[1])
+                if found is None and once:
                     stream.confirm(asks=True)
                 self._done = stream.position
                 if now > next_look:
                     self._marks.require_agent()
                     self._look()
+                    until = self._now() if stream.position >= until[0] else until
                     next_look = time.monotonic() + _LOOK_SECONDS
                 is_over = stop.is_set() or (once and found is None and stream.position >= end)
-                if (now > self._next_keep or is_over) and not self._course.own:
+                if (now > self._next_keep or is_over) and not self._is_within:
                     self._keep_on()
                     if self.watch.keep is not None and now > next_erase:
                         self._records.erase(datetime.now(UTC) - self.watch.keep)
                         next_erase = now + _ERASE_SECONDS
                 if is_over:
                     return
+
+    @property
+    def _is_within(self) -> bool:
+        """True where the next transaction is judged by more than the world that could be kept."""
+        return bool(self._course.own) or self._mixed is not None
+
+    def _now(self) -> tuple[int, datetime]:
+        """A position, and a time: what was committed until then is before the position."""
+        row: Any = self._own.execute(_NOW).fetchone()
+        return lsn_of(row[1]), row[0] - _SETTLED
+
+    def _end_run(self, at: datetime) -> None:
+        """Another run begins where this one has lasted long enough."""
+        if self._began is not None and at - self._began >= self.watch.run:
+            self._course.begin_run()
+            self._began = self._mixed = None
 
     def _keep_on(self) -> None:
         """Keep the world, and let the slot go on to there."""
@@ -351,20 +374,21 @@ class Guard:
             self._look()
         if self._snapshot is not None and self._position > lsn_of(self._head.until or "0/0"):
             self._snapshot = None
+        self._end_run(_instant(found))
         if self._snapshot is not None and self._snapshot.has(found.xid):
             places = {(line.schema, line.table) for line in found.rows}
             if self._head.why is not None and (marks or not places.issubset(self._head.marked)):
-                self._note(self._head.why, self._place(found), is_known=bool(marks))
+                self._note(self._head.why, self._place(found), found, is_known=bool(marks))
             return
         try:
             why = self._judge(found, marks) if marks else self._follow_others(found)
         except ValueError as error:
             why = f"the log does not fit what was read: {error}"
             if marks:
-                self._note(why, self._place(found))
+                self._note(why, self._place(found), found)
         if why is not None:
             if not marks and not self._tables.knows(found.rows):
-                self._note(why, self._place(found), is_known=False)
+                self._note(why, self._place(found), found, is_known=False)
             self._read_anew(why, self._done)
 
     def _follow_others(self, found: Logged) -> str | None:
@@ -383,20 +407,17 @@ class Guard:
     def _judge(self, found: Logged, marks: list[str]) -> str | None:
         """The agent's transaction has its record; the reason where its rows are not all known."""
         course, position = self._course, self._position
-        at = _instant(found)
-        if course.own and (self._began is None or at - self._began >= self.watch.run):
-            course.begin_run()
-            self._mixed = None
-        self._began = self._began if course.own else at
+        self._began = self._began if course.own else _instant(found)
         changes, lost = self._tables.edits(found.rows, course)
-        unseen = [t for oid in marks if (t := self._tables.unlogged.get(int(oid))) is not None]
+        unlogged = {str(oid): table for oid, table in self._tables.unlogged.items()}
+        unseen = [unlogged[each] for each in marks if each in unlogged]  # anybody may write others
         doubt = lost or (f"{unseen[0]}: the server does not log it" if unseen else self._mixed)
         if not changes and doubt is None:
             return None
         state, own = course.with_changes(changes)
         decision = Decision(self._decided.get(position, Decision.ALLOW.value))
         if position > self._recorded:
-            decision = self._decide(found, changes, state, doubt)
+            decision = self._decide(found, changes, state, doubt, is_whole=lost is None)
         course.accept(state, own, is_restructured=False)
         self._is_moved = True
         if decision is not Decision.ALLOW or not self.watch.run:
@@ -404,7 +425,9 @@ class Guard:
             self._mixed = None
         return lost
 
-    def _decide(self, found: Logged, changes: Changes, state: State, doubt: str | None) -> Decision:
+    def _decide(
+        self, found: Logged, changes: Changes, state: State, doubt: str | None, *, is_whole: bool
+    ) -> Decision:
         """The decision, whose record is on disk."""
         course, name = self._course, self.watch.source
         sides = (
@@ -419,21 +442,39 @@ class Guard:
         outcome = Outcome(
             decision=decision, why=why, is_committed=True, digest=digest, changes={name: changes}
         )
-        self._write(outcome, self._place(found), sides)
+        self._write(outcome, self._place(found), sides, [] if is_whole else self._lines(found))
         return decision
 
-    def _note(self, why: str, place: dict[str, str], *, is_known: bool = True) -> None:
+    def _lines(self, found: Logged) -> list[Mapping[str, Any]]:
+        """What the log says of the rows of a transaction that cannot be read whole."""
+        return [self._line(row) for row in found.rows[:MOST_CHANGES]]
+
+    def _line(self, row: RowLine) -> Mapping[str, Any]:
+        known = self._tables.logged.get((row.schema, row.table))
+        cells = row.old or row.new or {}
+        key = {n: printable(str(cells[n])[:200]) for n in known.keys if n in cells} if known else {}
+        return {"op": row.op.lower(), "table": printable(f"{row.schema}.{row.table}"), "key": key}
+
+    def _note(
+        self, why: str, place: dict[str, str], found: Logged | None = None, *, is_known: bool = True
+    ) -> None:
         """Record that something is not known; it is never called allowed."""
         if not is_known:
             why = f"nobody knows whose it was: {why}"
             del place["agent"]
         if not place or self._position > self._recorded:
-            self._write(Outcome(decision=Decision.HOLD, why=why, is_committed=True), place, None)
+            outcome = Outcome(decision=Decision.HOLD, why=why, is_committed=True)
+            self._write(outcome, place, None, [] if found is None else self._lines(found))
 
     def _write(
-        self, outcome: Outcome, place: dict[str, str], sides: tuple[Capture, Capture] | None
+        self,
+        outcome: Outcome,
+        place: dict[str, str],
+        sides: tuple[Capture, Capture] | None,
+        lines: list[Mapping[str, Any]],
     ) -> None:
-        self._records.write(outcome, (), captures=sides, guarded={"slot": self.watch.slot, **place})
+        guarded = {"slot": self.watch.slot, **place}
+        self._records.write(outcome, (), captures=sides, guarded=guarded, lines=lines)
         said = outcome.decision.value
         self.seen.decisions[said] = self.seen.decisions.get(said, 0) + 1
         if outcome.decision is not Decision.ALLOW:
