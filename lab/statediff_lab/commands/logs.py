@@ -19,7 +19,7 @@ from statediff.errors import BundleError, UsageError
 from statediff.extras import require_extra
 from statediff.reports.said import said
 from statediff.workspace.bundles import read_file
-from statediff.workspace.logs.files import append, load_log, secret_of
+from statediff.workspace.logs.files import append, load_log, require_in_order, secret_of
 
 if TYPE_CHECKING:
     from statediff.evidence.checkpoints import Checkpoint
@@ -224,6 +224,7 @@ def checkpoint(
     from statediff_lab.witnesses import ask, require_next
 
     kept, secret = load_log(log), load_key(key)
+    require_in_order(log, kept)
     now = datetime.now(UTC).replace(microsecond=0)
     require_next(out, kept, origin, secret)
     data = signed(kept, origin, now, secret)
@@ -245,6 +246,7 @@ def check(
 
     seen = by.read(checkpoint)
     kept = load_log(log)
+    require_in_order(log, kept)
     more = check_extends(kept, seen)
     at = seen.at.isoformat()
     document = {

@@ -274,5 +274,9 @@ def test_an_entry_before_what_is_there_is_refused(
     before = (kept / "log").read_bytes()
     said = statediff("log", "add", "log", judged(statediff, files, 4))
     assert said.code == 2
-    assert f"its last entry was made at {tomorrow}" in said.err
+    assert f"its newest entry was made at {tomorrow}" in said.err
     assert (kept / "log").read_bytes() == before
+    first = re.sub(rb'"at":"[^"]*"', f'"at":"{tomorrow}"'.encode(), lines[0])
+    (kept / "log").write_bytes(b"".join([first, *lines[1:]]))
+    said = statediff("log", "check", "log", *SEEN)
+    assert (said.code, "it was dated back" in said.err) == (4, True)

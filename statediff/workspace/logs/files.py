@@ -61,18 +61,39 @@ def append(log: Path, make: Callable[[Log], bytes]) -> tuple[int, bytes]:
 
 
 def _require_later(log: Path, kept: Log, line: bytes) -> None:
-    """`UsageError` for an entry that says it was made before the one before it."""
-    try:
-        entries = (read(each, "an entry") for each in (*kept.lines[-1:], line))
-        last, now = (datetime.fromisoformat(entry["at"]) for entry in entries)
-        is_backdated = last - now > CLOCK_SLACK
-    except (ValueError, TypeError):  # the first, or one that says any text
-        return
-    if is_backdated:
-        raise UsageError(
-            f"{log}: the clock says {now.isoformat()}, and its last entry was made at "
-            f"{last.isoformat()}; nothing is entered before what is there: set the clock right"
+    """`UsageError` for an entry that says it was made before one before it."""
+    for number, now, last in _backdated((*kept.entries, read(line, "an entry"))):
+        if number == len(kept.entries):
+            raise UsageError(
+                f"{log}: the clock says {now.isoformat()}, and its newest entry was made at "
+                f"{last.isoformat()}; nothing is entered before what is there: set the clock right"
+            )
+
+
+def require_in_order(log: Path, kept: Log) -> None:
+    """`BundleError` where an entry says it was made before one before it."""
+    for number, now, last in _backdated(kept.entries):
+        raise BundleError(
+            f"{log}: entry {number} says it was made at {now.isoformat()}, and one before it at "
+            f"{last.isoformat()}: it was dated back"
         )
+
+
+def _backdated(
+    entries: Sequence[Mapping[str, Any]],
+) -> Iterator[tuple[int, datetime, datetime]]:
+    """Entries that say they are older than the newest before them, by more than clocks are set."""
+    newest: datetime | None = None
+    for number, entry in enumerate(entries):
+        try:
+            at = datetime.fromisoformat(entry["at"])
+        except ValueError:  # it says any text
+            continue
+        if at.tzinfo is None:
+            continue
+        if newest is not None and newest - at > CLOCK_SLACK:
+            yield number, at, newest
+        newest = at if newest is None else max(newest, at)
 
 
 def secret_of(log: Path) -> bytes:
