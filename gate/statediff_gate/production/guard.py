@@ -401,7 +401,7 @@ class Guard:
                 self._mixed = mixed
             self._course.others(changes)
             self._is_moved |= bool(changes)
-        self.seen.others += 1
+        self.seen.others += bool(found.rows)
         return doubt
 
     def _judge(self, found: Logged, marks: list[str]) -> str | None:

@@ -17,10 +17,8 @@ from psycopg.conninfo import make_conninfo
 from psycopg.pq import ExecStatus
 from statediff_postgres.session import opened
 
-_START: Final = (
-    'START_REPLICATION SLOT "{slot}" LOGICAL {at}'
-    " (\"skip-empty-xacts\" '1', \"include-timestamp\" '1')"
-)
+_START: Final = 'START_REPLICATION SLOT "{slot}" LOGICAL {at} ("include-timestamp" \'1\')'
+"""Empty transactions too: else a message comes without the transaction that it is all of."""
 _SINCE: Final = 946_684_800
 """Seconds of 2000-01-01, where the server's clock begins."""
 _SAY_SECONDS: Final = 5.0
