@@ -38,7 +38,12 @@ from statediff.systems.tables.forms import (
     kinds_of,
 )
 from statediff.systems.tables.shape import MAX_BYTES, Exported, number_of, object_of
-from statediff.systems.tables.spelling import residue_of, residue_of_lines, said_beside
+from statediff.systems.tables.spelling import (
+    odd_blanks,
+    residue_of,
+    residue_of_lines,
+    said_beside,
+)
 from statediff.uncollected import uncollected
 
 DELIMITERS: Final[Mapping[str, str]] = {".csv": ",", ".tsv": "\t"}
@@ -200,7 +205,10 @@ def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[Any]
         return lines
     header, cells = _cells(name, file, forms, found)
     known = (forms or found).numbers
-    found.leave(name, residue_of(file, header, cells, {c for of, c in known if of == name}))
+    parts = residue_of(file, header, cells, {c for of, c in known if of == name})
+    found.leave(name, parts)
+    if "layout" in parts and (odd := odd_blanks(_text(file), DELIMITERS[suffix])):
+        found.said[f"{name}.blanks"] = odd
     columns = list(zip(*cells, strict=True)) or [() for _ in header]
     made = [
         list(map(_cell, column)) if (name, of) in known else column
@@ -255,13 +263,15 @@ def delimited(
 ) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """The header, and each row with its last line. `InputError` where a row has other columns."""
     csv.field_size_limit(_MAX_FIELD)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    lines = io.StringIO(text, newline="\n").readlines()
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    ended = _ended(file, lines, reader)
     try:
-        header = next(reader, [])
+        header = next(ended, [])
         if len(set(header)) < len(header):
             raise _wrong(file, "line 1: a column is named twice")
         rows = []
-        for row in reader:
+        for row in ended:
             if row and len(row) != len(header):
                 what = f"line {reader.line_num}: expected {len(header)} values, found {len(row)}"
                 raise _wrong(file, what + _other_delimiter(header))
@@ -273,6 +283,14 @@ def delimited(
     if other and rows and all(other in row[0] for _, row in rows):
         raise _wrong(file, "line 1: expected columns, found one" + _other_delimiter(header))
     return header, rows
+
+
+def _ended(file: Path, lines: Sequence[str], reader: Any) -> Iterator[list[str]]:
+    """The rows. `InputError` where one ends in a way that programs do not agree on."""
+    for row in reader:
+        if lines[reader.line_num - 1].endswith(("\r\r\n", "\r")):
+            raise _wrong(file, f"line {reader.line_num}: a carriage return alone ends a row")
+        yield row
 
 
 def _other_delimiter(header: Sequence[str]) -> str:

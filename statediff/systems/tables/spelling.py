@@ -22,8 +22,11 @@ from statediff.systems.tables.shape import number_of
 
 _WRITTEN: Final = re.compile(rb"ARROW:schema|PARQUET:field_id|writer\.(?!time\.zone).*")
 """What programs write into each file of Parquet, whatever its columns mean."""
+_BLANKS: Final = ("", '""')
+_QUOTED: Final = re.compile(r'[",\t\r\n]')
+"""The characters because of which a cell is quoted."""
 _INDEX: Final = {"kind": "range", "name": None, "start": 0, "step": 1}
-_NO_INDEX: Final = ([[], [_INDEX]], [[], [[None, "unicode"]]], [None, {}])
+_NO_INDEX: Final[tuple[list[Any], ...]] = ([[], [_INDEX]], [[], [[None, "unicode"]]], [None, {}])
 """What pandas says of rows that are only counted, and of columns that only have names."""
 
 
@@ -45,6 +48,29 @@ def residue_of(
     at = [n for n, name in enumerate(header) if name in numbers]
     odd = [(row[0], n, row[n]) for row in cells for n in at if row[n] and not _is_plain(row[n])]
     return parts | ({"numbers": _digest(odd)} if odd else {})
+
+
+def odd_blanks(text: str, delimiter: str) -> str | None:
+    """The digest of the empty cells that are quoted where their column is not, or the reverse.
+
+    Some programs read a quoted one as an empty text, and the other as none. A row of one column
+    that has no quotes is none at all.
+    """
+    rows: list[list[str]] = [[]]
+    cells = rf'("[^"]*(?:""[^"]*)*"|[^\n\r{delimiter}]*)({delimiter}|\r?\n|\Z)'
+    for spelled, end in re.findall(cells, text):
+        rows[-1].append(spelled)
+        if end != delimiter:
+            rows.append([])
+    header, width = rows[0], len(rows[0])
+    rows = [row for row in rows[1:] if len(row) == width > 1]
+    odd = []
+    for name, column in zip(header, zip(*rows, strict=True), strict=False):
+        free = [cell for cell in column if cell.strip('"') and not re.search(_QUOTED, cell[1:-1])]
+        usual = _BLANKS[all(cell[:1] == '"' for cell in free or [name])]
+        blank = [n for n, cell in enumerate(column) if cell in _BLANKS and cell != usual]
+        odd += [(rows[n][0].strip('"'), name.strip('"')) for n in blank]
+    return _digest(sorted(odd)) if odd else None
 
 
 def residue_of_lines(file: Path, lines: Sequence[Any]) -> dict[str, str]:

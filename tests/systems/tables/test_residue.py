@@ -48,6 +48,37 @@ class TestCsv(OfFiles):
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "seen"),
+    [
+        (b"id,a,b\n1,x,\n", b'id,a,b\n1,x,""\n', {BESIDE, RESIDUE}),
+        (b'id,a,b\n1,x,""\n2,"",y\n', b'id,a,b\n1,x,""\n2,,y\n', {BESIDE, RESIDUE}),
+        (b'id,a,b\n1,"x","y"\n2,"",""\n', b'id,a,b\n1,"x","y"\n2,"",\n', {BESIDE, RESIDUE}),
+        (b"id,a,b\n1,x,y\n2,,\n", b'"id","a","b"\n"1","x","y"\n"2","",""\n', {RESIDUE}),
+        (b'id,a\n"1","x"\n"2",""\n', b'id,a\n"1","x"\n"2",\n', {BESIDE, RESIDUE}),
+        (b'id,a\n1,"x,y"\n2,\n', b'id,a\n1,"x,y"\n2,', {RESIDUE}),
+        (b"id,a\n1,\n", b'"id","a"\n"1",""\n', {RESIDUE}),
+        (b"id,a\n1,x\n2,y\n", b"id,a\r1,x\r2,y\r", None),
+        (b"id,a\n1,x\n2,y\n", b"id,a\n1,x\n2,y\r", None),
+        (b"id,a\n1,x\n2,y\n", b"id,a\n1,x\r\r\n2,y\n", None),
+        (b"id,a\n1,x\n2,y\n", b"id,a\n1,x\n\r\r\n2,y\n", None),
+        (b'id,a\n1,"x\ry"\n2,"\r"\n', b'id,a\r\n1,"x\ry"\r\n2,"\r"\r\n', {RESIDUE}),
+    ],
+)
+def test_blanks_that_are_spelled_oddly_are_changes_and_lone_carriage_returns_faults(
+    tmp_path: Path, before: bytes, after: bytes, seen: set[str] | None
+) -> None:
+    one, two = tmp_path / "one" / "t.csv", tmp_path / "two" / "t.csv"
+    for path, content in ((one, before), (two, after)):
+        path.parent.mkdir()
+        path.write_bytes(content)
+    tree = exported(two, exported(one)[1])[0].tree
+    if seen is None:
+        assert "carriage return" in str(tree["t"]) or "new-line" in str(tree["t"])
+    else:
+        assert {each["type"] for each in statediff.changes(f"t={one}", f"t={two}")} == seen
+
+
 class TestLines(OfFiles):
     suffix = ".jsonl"
     samples = (b'{"id": 1, "n": "x"}\n{"id": 2, "n": [1, 2.5]}\n', b'{"n":1}\n{"n":1}\n')
