@@ -65,12 +65,10 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbo
 
 def program(folder: Path, after: str) -> Path:
     """The agent that does what it should, then deletes a note, and then `after`."""
-    careful = FOLDER.agent("careful")
-    start = careful.read_text().replace(
-        "Path(__file__).parents[2]", f"Path('{careful.parents[2]}')"
-    )
+    agents = FOLDER.folder / "agents.py"
+    start = agents.read_text().replace("Path(__file__).parents[1]", f"Path('{agents.parents[1]}')")
     path = folder / "agent.py"
-    path.write_text(f"{start}\n{PROGRAM.format(after=after)}")
+    path.write_text(f"{start}\ncareful()\n{PROGRAM.format(after=after)}")
     path.chmod(0o644)
     return path
 
