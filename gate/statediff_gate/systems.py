@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 from statediff.errors import UsageError
 from statediff.systems.base.plugin import Refinement
@@ -36,6 +37,8 @@ def open_participants(
             "two systems that prepare nothing durably cannot be committed together: at most one "
             "SQLite file may stand behind a gate"
         )
+    for place in (*systems.values(), *accounts.values()):
+        _require_port(place)
     found: dict[str, Participant] = {}
     journal.systems = tuple(systems)
     try:
@@ -74,6 +77,15 @@ def open_participants(
             each.close()
         raise
     return found
+
+
+def _require_port(place: Place) -> None:
+    """The port of the URL is a number. `UsageError`; PostgreSQL's may name several servers."""
+    if isinstance(place, str) and place.startswith((*_MARIADB, "smtp://")):
+        try:
+            _ = urlsplit(place).port
+        except ValueError as error:
+            raise UsageError(f"{place.rpartition('@')[2]}: {error}") from error
 
 
 def is_server(place: Place) -> bool:

@@ -80,7 +80,9 @@ def decided(keys: Path) -> list[tuple[str, str]]:
 
 
 @needs_server
-def test_what_the_agent_did_is_judged_and_what_others_did_is_not(by, call, keys: Path) -> None:
+def test_what_the_agent_did_is_judged_and_what_others_did_is_not(
+    url: str, by, call, keys: Path
+) -> None:
     owner, agent = by
     assert call("--once") == 2  # nothing was begun
     assert call("--begin") == 0
@@ -97,6 +99,9 @@ def test_what_the_agent_did_is_judged_and_what_others_did_is_not(by, call, keys:
         call("--once", "--alert", f'{sys.executable} -c \'open("{told}", "a").write(input())\'')
         == 1
     )
+    assert call("--once") == 0
+    there = f"db={re.sub('/[a-z]+$', '/postgres', url)}"
+    assert call("--end", "--state", there) == 2  # which has no mark that could be removed
     assert call("--once") == 0
     assert [each for each, _ in decided(keys)] == ["allow", "deny", "deny", "allow"]
     assert decided(keys)[1][1].startswith("kept: customer 1 deleted")
@@ -210,7 +215,9 @@ def test_accounts_that_could_pass_for_others_and_contracts_that_do_not_fit_begin
     there = ("guard", "notes.yaml", "--state", f"db={url.replace('owner@', 'agent@')}")
     (keys / "notes.yaml").write_text(CONTRACT)
     assert run([*there, *given]) == 2
-    assert run([*there[:3], "db=shop.sqlite", *given]) == 2
+    for wrong in ("shop.sqlite", "mysql://h/x"):
+        assert run([*there[:3], f"db={wrong}", *given]) == 2
+    assert call("--once", "--alert", 'a "b') == 2
     owner("DO $$ BEGIN ASSERT (SELECT count(*) = 0 FROM pg_replication_slots); END $$")
 
 
@@ -266,7 +273,10 @@ class Heard(http.server.BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         text = self.rfile.read(int(self.headers["Content-Length"]))
         Heard.said.append((self.path, json.loads(text)))
-        self.send_response(503 if len(Heard.said) == 1 else 200)
+        if len(Heard.said) == 1:
+            self.wfile.write(b"220 no HTTP\r\n")
+            return
+        self.send_response(503 if len(Heard.said) == 2 else 200)
         self.end_headers()
 
 
@@ -285,8 +295,8 @@ def test_an_alert_that_is_not_delivered_is_tried_again(
             time.sleep(0.01)
         alerts.close()
         listening.shutdown()
-    assert [path for path, _ in Heard.said] == ["/hook", "/hook", "/v1/logs"]
-    [log] = Heard.said[2][1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
+    assert [path for path, _ in Heard.said] == ["/hook", "/hook", "/hook", "/v1/logs"]
+    [log] = Heard.said[3][1]["resourceLogs"][0]["scopeLogs"][0]["logRecords"]
     assert (log["severityText"], log["body"]["stringValue"]) == ("ERROR", "kept: x")
 
 

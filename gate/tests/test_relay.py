@@ -192,6 +192,9 @@ def test_a_letter_is_kept_as_it_came_or_not_sent(opened, outbox, keys: Path) -> 
 def test_the_relay_is_a_command(keys: Path, outbox: OutboxProcess) -> None:
     (keys / "c.yaml").write_text(CONTRACT)
     port, url = free_port(), f"smtp://127.0.0.1:{outbox.smtp_port}"
+    given = ("--key", str(keys / "gate.pem"), "--records", str(keys / "r"), "--listen")
+    for place, at in (("smtp://h:bad", ":1"), ("mysql://h:bad/x", ":1"), (url, ":99999")):
+        assert run(["gate", str(keys / "c.yaml"), "--state", f"outbox={place}", *given, at]) == 2
     words = ("gate", "c.yaml", "--state", f"outbox={url}", "--key", "gate.pem", "--listen")
     with subprocess.Popen([sys.executable, "-m", "statediff", *words, f":{port}"], cwd=keys) as ran:
         for _ in range(600):

@@ -105,7 +105,7 @@ def listening(gate: Gate, source: str, host: str, port: int) -> Iterator[int]:
 def serve(gate: Gate, place: str) -> None:
     """The relay takes letters at HOST:PORT until the program is asked to end."""
     host, _, port = place.rpartition(":")
-    if not port.isdigit():
+    if not port.isdecimal() or int(port[:6]) > 65535:
         raise UsageError(f"{place}: expected HOST:PORT to listen at")
     source = next((s for s in gate.sources if isinstance(gate.participant(s), MailGate)), "")
     if not source:

@@ -64,7 +64,6 @@ class Alerts:
                 sys.stderr.write(f"an alert of {record['name']} was not delivered: {why}\n")
                 if self._is_closing.wait(_AGAIN_SECONDS):
                     return
-            write_atomically(self._noted, str(record["name"]).encode())
 
     def _failure(self, record: Record) -> str | None:
         """Why the record did not get everywhere; None where it did."""
@@ -78,8 +77,9 @@ class Alerts:
                 _post(self._webhook, record)
             if self._otlp is not None:
                 _post(f"{self._otlp.rstrip('/')}/v1/logs", log_of(record))
-        except (OSError, subprocess.SubprocessError) as error:
-            return str(error)
+            write_atomically(self._noted, str(record["name"]).encode())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next try may do
+            return f"{type(error).__name__}: {error}"
         return None
 
 

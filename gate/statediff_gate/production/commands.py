@@ -86,18 +86,20 @@ def guard(
     from statediff_gate.production.alerts import Alerts
     from statediff_gate.production.guard import Guard
     from statediff_gate.records import Records
-    from statediff_gate.systems import is_server
+    from statediff_gate.systems import POSTGRES_URLS
 
     [(name, url)] = pairs([state]).items()
-    if not is_server(url):
-        raise UsageError(f"{name}: a file does not say who wrote to it; stand a gate before it")
+    if not url.startswith(POSTGRES_URLS):
+        raise UsageError(f"{name}: expected postgresql://…; stand a gate before anything else")
     watch = how.watch(name, url, agent)
+    try:
+        words = shlex.split(alerts.alert or "")
+    except ValueError as error:
+        raise UsageError(f"--alert {alerts.alert}: {error}") from error
     file = contract_of(contract)
     kept = Records(records, key, file)
     with (
-        contextlib.closing(
-            Alerts(kept.folder, shlex.split(alerts.alert or ""), alerts.webhook, alerts.otlp)
-        ) as told,
+        contextlib.closing(Alerts(kept.folder, words, alerts.webhook, alerts.otlp)) as told,
         contextlib.closing(Guard(file, watch, kept, told)) as opened,
     ):
         if how.begin or how.end:

@@ -165,8 +165,14 @@ class Guard:
         """The slot is dropped, and the marks are removed: the server keeps nothing for a guard."""
         try:
             found = self._own.execute(_SLOTS.encode(), (self.watch.slot,)).fetchone()
-            if found is None and self._kept.load() is None:
+            head = self._kept.load()
+            if found is None and head is None:
                 raise UsageError(f"no slot {self.watch.slot} is there")
+            if (head is not None and head.database != self._database) or (found and not found[1]):
+                raise UsageError(
+                    f"the slot {self.watch.slot} is of another database than "
+                    f"{self.watch.source!r}: end it there"
+                )
             if found is not None:
                 self._own.execute("SELECT pg_drop_replication_slot(%s)", (self.watch.slot,))
             self._marks.remove()
