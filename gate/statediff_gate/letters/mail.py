@@ -122,6 +122,11 @@ class MailGate:
         state = self._state(sent.letters)
         self._course.accept(state, self._course.part_of(state)[0], False)
 
+    @property
+    def is_pending(self) -> bool:
+        """True where nobody knows whether the last letter was sent."""
+        return self._sent.pending is not None
+
     def _state(self, letters: Sequence[str]) -> State:
         rows = Deliveries()
         for each in self._source.deliveries([self._read(digest) for digest in letters]):

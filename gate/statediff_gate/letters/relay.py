@@ -29,6 +29,8 @@ from statediff_gate.participant import Refused
 _MOST_BYTES: Final = 10 * 1024 * 1024
 _MOST_RECIPIENTS: Final = 100
 _REPLY: Final = 400
+_IDLE_SECONDS: Final = 60.0
+"""A client that says nothing for so long is hung up on."""
 
 
 class _Handler:
@@ -47,10 +49,13 @@ class _Handler:
         self, server: SMTP, session: Session, envelope: Envelope
     ) -> str:
         raw = envelope.original_content or b""
+        judging = asyncio.create_task(
+            asyncio.to_thread(self._judged, envelope.mail_from or "", envelope.rcpt_tos, raw)
+        )
         try:
-            return await asyncio.to_thread(
-                self._judged, envelope.mail_from or "", envelope.rcpt_tos, raw
-            )
+            while not (await asyncio.wait({judging}, timeout=_IDLE_SECONDS / 4))[0]:
+                server._reset_timeout()  # noqa: SLF001 - who is hung up on sends it again
+            return judging.result()
         except (StatediffError, Refused, OSError) as error:
             return _line(f"451 4.3.0 {error}")
 
@@ -86,7 +91,7 @@ def listening(gate: Gate, source: str, host: str, port: int) -> Iterator[int]:
     def session() -> SMTP:
         return SMTP(
             _Handler(gate, source, mail), data_size_limit=_MOST_BYTES, enable_SMTPUTF8=True,
-            hostname="localhost", ident="statediff gate", timeout=60, loop=loop,
+            hostname="localhost", ident="statediff gate", timeout=_IDLE_SECONDS, loop=loop,
         )  # fmt: skip
 
     server = loop.run_until_complete(loop.create_server(session, sock=bound))
@@ -110,6 +115,10 @@ def serve(gate: Gate, place: str) -> None:
     source = next((s for s in gate.sources if isinstance(gate.participant(s), MailGate)), "")
     if not source:
         raise UsageError("name the mail server that letters are sent on to: smtp://HOST:PORT")
+    mail = gate.participant(source)
+    assert isinstance(mail, MailGate)  # noqa: S101 - as it was found
+    if not mail.is_pending:
+        gate.begin_run()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         listening(gate, source, host or "127.0.0.1", int(port)),
