@@ -272,7 +272,7 @@ class DemandOptions:
     min_kernel: int | None = opt("N", "The oldest kernel that counts.")
     isolation: str | None = opt("KIND", "How the program must be kept apart.")
     bound: bool = flag("All that was judged of states is under state roots.")
-    observed: bool = flag("An observer signed what was judged, by another key.")
+    observed: bool = flag("As --bound; and an observer signed what was judged, by another key.")
     policy: Path | None = opt("FILE", "YAML with any of these five demands.")
 
     def unmet(self, found: Verified, unbound: Sequence[str]) -> list[str]:
