@@ -366,9 +366,7 @@ def observe_trial(
             hooks.before_agent(sandbox, before)
         library = None if hooks.library is None else hooks.library(before)
         looks = _looks(hooks, sandbox, before, chunks, clock)
-        secrets = plan.observer.files if plan.observer else ()
-        trial = replace(_trial(sandbox, task, plan.seed), secrets=secrets)
-        told = replace(trial, library=library, looks=looks)
+        told = replace(_trial(sandbox, task, plan), library=library, looks=looks)
         own = own_secrets(agent, told.urls.values())
         facts = _facts(sandbox, receipt, agent.name, plan)
         timeline = Timeline(receipt.verified_at, clock(), clock())
@@ -524,7 +522,7 @@ def _with_turns(
     return after, replace(run, trace=trace)
 
 
-def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
+def _trial(sandbox: Sandbox, task: Task, plan: TrialPlan) -> Trial:
     access = sandbox.access()
     return Trial(
         prompt=task.prompt,
@@ -534,9 +532,10 @@ def _trial(sandbox: Sandbox, task: Task, seed: int) -> Trial:
         folder=access.folder,
         answer_path=access.folder / "answer.json",
         trace_path=access.folder / "trace.jsonl",
-        seed=seed,
+        seed=plan.seed,
         answer_form=task.answer_form,
         place=access.place,
+        secrets=plan.observer.files if plan.observer else (),
     )
 
 
