@@ -8,6 +8,7 @@ of cells is used, and the elements of a sheet are walked here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Final, Self
@@ -33,6 +34,10 @@ one row."""
 
 _MOST_OF_FORMAT: Final = 1000
 """Characters of a number format; Excel takes 255."""
+_DAY: Final = r"(y+{0}m+{0}d+|d+{0}m+{0}y+|m+{0}d+{0}y+)".format(r"\\?[-/. ]")
+_HOUR: Final = r"\[?h+\]?:mm(:ss(\.0+)?)?( am/pm)?"
+_USUAL: Final = re.compile(rf"general|{_DAY}|{_HOUR}|{_DAY}[\\ t]+{_HOUR}", re.IGNORECASE)
+"""Number formats that programs give by themselves, and that change no value that is shown."""
 _BLOCK: Final = 1024 * 1024
 
 
@@ -47,6 +52,8 @@ class Cell:
     formula: str | None
     form: str
     is_error: bool
+    odd: str
+    """The number format, and what a protected sheet keeps of it; empty where that is usual."""
 
 
 class Sheet:
@@ -57,6 +64,7 @@ class Sheet:
         self.visibility = str(sheet.sheet_state)
         self._sheet = sheet
         self._take = take
+        self._styles: dict[int, str] = {}
         book = sheet.parent
         self.beside = Leftovers(book._archive, sheet._worksheet_path, take)  # noqa: SLF001
         """The sheet beside its cells, once `rows` is through."""
@@ -96,6 +104,15 @@ class Sheet:
                 elif above and len(above[-1]) > _MOST_COLUMNS:
                     raise ValueError(f"sheet {self.title}: more than {_MOST_COLUMNS} columns")
 
+    def _odd(self, cell: Any) -> str:
+        style = cell._style_id  # noqa: SLF001
+        if style not in self._styles:
+            form, kept = str(cell.number_format), cell.protection
+            is_usual = _USUAL.fullmatch(form) and kept.locked and not kept.hidden
+            said = json.dumps([form, bool(kept.locked), bool(kept.hidden)])
+            self._styles[style] = "" if is_usual else said
+        return self._styles[style]
+
     def _cell(self, found: dict[str, Any]) -> Cell:
         formula = found.pop("formula")
         cell = ReadOnlyCell(self._sheet, **found)
@@ -107,6 +124,7 @@ class Sheet:
             formula=formula,
             form="" if cell.value is None else str(cell.number_format),
             is_error=cell.data_type == "e",
+            odd=self._odd(cell),
         )
 
 

@@ -84,7 +84,9 @@ def exported(
         if isinstance(file, Path) and file.suffix.lower() in workbooks.SUFFIXES:
             before = f"{stem}." if path.is_dir() else ""
             known = None if forms is None else forms.sheets.get(before)
-            sheets = workbooks.workbook_tables(file, known, found.sheets.setdefault(before, {}))
+            sheets = workbooks.workbook_tables(
+                file, known, found.sheets.setdefault(before, workbooks.Columns())
+            )
             tables = {f"{before}{name}": rows for name, rows in sheets.items()}
             said, looks = workbooks.beside_of(file)
             found.said |= {f"{before}{place}": digest for place, digest in said.items()}

@@ -16,14 +16,17 @@ cells is none. Names, macros, connections and whatever else a workbook has are `
 
 from __future__ import annotations
 
+import hashlib
+import json
 import lzma
 import re
 import struct
 import warnings
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -58,8 +61,20 @@ last ones come from parts of the archive that are damaged.
 """
 
 
-Columns: TypeAlias = dict[tuple[str, str], set[bool]]
-"""Sheet and column → whether what is shown as text there is text, of each cell that is."""
+Row: TypeAlias = tuple[str, int]
+"""Its first value, and a number among those that have the same."""
+
+
+@dataclass
+class Columns:
+    """What the cells of a workbook are beside their values."""
+
+    texts: dict[tuple[str, str], set[bool]] = field(default_factory=dict)
+    """Sheet and column → whether what is shown as text there is text, of each cell that is."""
+    rows: dict[str, set[Row]] = field(default_factory=dict)
+    """Sheet → its rows."""
+    forms: dict[tuple[str, int], dict[Row, str]] = field(default_factory=dict)
+    """Sheet and column → the format and protection of each cell that has not the usual ones."""
 
 
 _LIKE: Final = re.compile(
@@ -88,7 +103,7 @@ def workbook_tables(
             warnings.simplefilter("ignore")  # of parts that are not looked at
             room = _Room(file, WRITTEN_PER_BYTE * _size(file))
             sheets = cells.sheets_of(content, MAX_SHEETS, room.take)
-            return _tables(file, sheets, before or {}, {} if found is None else found, room)
+            return _tables(file, sheets, before, Columns() if found is None else found, room)
     except _FAULTS as error:
         raise _wrong(
             file, f"cannot be read as a workbook: {str(error.__cause__ or error)[:200]}"
@@ -119,7 +134,7 @@ def _size(file: Path) -> int:
 
 
 def _tables(
-    file: Path, sheets: Iterable[Sheet], before: Columns, columns: Columns, room: _Room
+    file: Path, sheets: Iterable[Sheet], before: Columns | None, columns: Columns, room: _Room
 ) -> Mapping[str, Sequence[Any]]:
     listed, formulas = [], []
     tables: dict[str, Sequence[Any]] = {}
@@ -130,7 +145,11 @@ def _tables(
             raise _wrong(file, f"a sheet is called {sheet.title}, as what lists them; rename it")
         tables[sheet.title] = list(rows.records(sheet.rows()))
         shown = {"id": sheet.title, "place": place, "visibility": sheet.visibility}
-        listed.append({**shown, **sheet.beside.record()})
+        beside = sheet.beside.record()
+        if rows.odd:
+            digest = hashlib.sha256(json.dumps(sorted(rows.odd)).encode()).hexdigest()
+            beside["residue"] = {**beside["residue"], "forms": digest}
+        listed.append({**shown, **beside})
         formulas += [
             {"id": f"{sheet.title}!{cell}", "formula": text} for cell, text in found.items()
         ]
@@ -159,7 +178,7 @@ class _Rows:
         file: Path,
         sheet: str,
         formulas: dict[str, str],
-        before: Columns,
+        before: Columns | None,
         columns: Columns,
         room: _Room,
     ) -> None:
@@ -169,11 +188,16 @@ class _Rows:
         self._before = before
         self._columns = columns
         self._room = room
+        self._seen = Counter[str]()
+        self._usual: dict[int, set[str]] = {}
+        self.odd: list[str] = []
+        """The cells whose format or protection is not that of the first state."""
 
     def records(self, rows: Iterator[tuple[int, list[Cell]]]) -> Iterator[dict[str, Any]]:
         header: list[str] = []
         written = 0
         for number, cells in rows:
+            self._look(cells)
             values = self._values(number, cells)
             if number == 1:
                 header = self._header(values)
@@ -190,6 +214,27 @@ class _Rows:
                     name = header[cell.column - 1]
                     record[name] = self._told(name, cell, values[cell.column])
             yield record
+
+    def _look(self, cells: Sequence[Cell]) -> None:
+        """Note the forms of a row; one that is new may have those of its columns."""
+        first = next((str(cell.value) for cell in cells if cell.value is not None), "")
+        self._seen[first] += 1
+        row, sheet = (first, self._seen[first]), self._sheet
+        self._columns.rows.setdefault(sheet, set()).add(row)
+        is_known = self._before is not None and row in self._before.rows.get(sheet, ())
+        for cell in cells:
+            place = sheet, cell.column
+            if cell.odd:
+                self._columns.forms.setdefault(place, {})[row] = cell.odd
+            if self._before is None:
+                continue
+            forms = self._before.forms.get(place, {})
+            if cell.column not in self._usual:
+                self._usual[cell.column] = {"", *forms.values()}
+            usual = {forms.get(row, "")} if is_known else self._usual[cell.column]
+            if cell.odd not in usual:
+                said = json.dumps([cell.column, first, cell.odd])
+                self.odd.append(hashlib.sha256(said.encode()).hexdigest())
 
     def _values(self, number: int, cells: Sequence[Cell]) -> dict[int, Any]:
         """By the column, from 1, the cells that are not empty."""
@@ -229,8 +274,8 @@ class _Rows:
         if not isinstance(value, str):
             return value
         column, is_text = (self._sheet, name), isinstance(cell.value, str) and not cell.is_error
-        self._columns.setdefault(column, set()).add(is_text)
-        is_odd = is_text and self._before.get(column) == {False}
+        self._columns.texts.setdefault(column, set()).add(is_text)
+        is_odd = is_text and self._before is not None and self._before.texts.get(column) == {False}
         return {"text": value} if is_odd and _LIKE.fullmatch(value) else value
 
     def _wrong(self, row: int, what: str) -> InputError:

@@ -20,6 +20,9 @@ from statediff.workspace.inputs import one_capture
 openpyxl = pytest.importorskip("openpyxl")
 Comment = openpyxl.comments.Comment
 DataValidation = openpyxl.worksheet.datavalidation.DataValidation
+UNLOCKED, HIDDEN = (
+    openpyxl.styles.Protection(locked=is_locked, hidden=is_locked) for is_locked in (False, True)
+)
 
 
 def save(
@@ -205,6 +208,14 @@ BESIDE: dict[str, tuple[str, Callable[[Any], None]]] = {
     "merged cells": ("residue", lambda s: s.merge_cells("I1:J2")),
     "a filter": ("residue", lambda s: setattr(s.auto_filter, "ref", "A1:A2")),
     "protection": ("residue", lambda s: s.protection.enable()),
+    "a format": ("residue", lambda s: setattr(s["C2"], "number_format", '"1,000"')),
+    "a format of a column": (
+        "residue",
+        lambda s: [setattr(s[f"C{n}"], "number_format", ";;;") for n in (2, 3)],
+    ),
+    "a format of a name": ("residue", lambda s: setattr(s["B1"], "number_format", ";;;")),
+    "a cell without its lock": ("residue", lambda s: setattr(s["C3"], "protection", UNLOCKED)),
+    "a hidden formula": ("residue", lambda s: setattr(s["C3"], "protection", HIDDEN)),
     "a validation": ("residue", lambda s: s.add_data_validation(DataValidation("list", '"a,b"'))),
 }
 
@@ -230,6 +241,22 @@ def test_a_link_that_leads_elsewhere_is_a_change(tmp_path: Path) -> None:
     )
     [change] = statediff.changes(f"b={before}", f"b={tmp_path / 'b.xlsx'}")
     assert "evil" in str(change["after"])
+
+
+@pytest.mark.parametrize("form", ["0.00", "General"])
+def test_a_row_that_looks_like_the_others_or_plain_is_only_a_row(tmp_path: Path, form: str) -> None:
+    def show(sheet: Any) -> None:
+        for cell, of in zip(("C2", "C3", "C4"), ("0.00", "0.00", form), strict=True):
+            sheet[cell].number_format = of
+
+    before = with_beside(save(tmp_path / "a.xlsx", ROWS), show)
+    more = [3, "Cleo", 7, *ROWS[1][3:]]
+    after = with_beside(save(tmp_path / "b.xlsx", [*ROWS, more]), show)
+    changed = statediff.changes(f"b={before}", f"b={after}")
+    assert {each["type"] for each in changed} - {"table.residue"} == {"sale"}
+    plain = save(tmp_path / "c.xlsx", ROWS)
+    changed = statediff.changes(f"b={before}", f"b={plain}")
+    assert {each["type"] for each in changed} - {"table.residue"} == {"workbook.sheet"}
 
 
 def test_how_a_sheet_looks_is_no_change(tmp_path: Path) -> None:
