@@ -104,6 +104,14 @@ def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     assert server.returncode == 0
 
 
+@pytest.fixture
+def in_memory(tmp_path: Path) -> Iterator[Path]:
+    """A folder of a file system without a disk, where there is one."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as place:
+        yield Path(place)
+
+
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects by mark
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A test that uses the browser's fixture has its mark; one of another part is left out."""

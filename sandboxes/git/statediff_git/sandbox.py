@@ -34,7 +34,7 @@ from statediff.errors import SandboxError, UsageError
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, is_no_folder, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.files.leaves import Files, Leaf, OwnTree, files_digest
+from statediff.systems.files.leaves import Files, Leaf, files_digest, held, restore, scan
 from statediff_git.copying import (
     Cut,
     branches_of,
@@ -96,7 +96,6 @@ class EmbeddedRepository:
     def __init__(self, source: PackSource, looks: tuple[PackSource, ...], folder: Path) -> None:
         self.source = source.name
         self.folder = folder
-        self._tree = OwnTree(folder)
         built = self._build(source)
         self.subjects = built.subjects
         self.remarks = (built.later,) if built.later else ()
@@ -144,11 +143,11 @@ class EmbeddedRepository:
 
     def keep(self, to: Path) -> None:
         """The folder at the place holds what this one does. `OSError` where it cannot."""
-        OwnTree(to).restore(self._tree.held())
+        restore(held(self.folder), to)
 
     def begin_at(self, kept: Path) -> None:
         """The base is what was kept there, of this system or of another one."""
-        self._hold(OwnTree(kept).held())
+        self._hold(held(kept))
 
     def _hold(self, image: Mapping[str, Leaf]) -> None:
         self.image = image
@@ -165,10 +164,10 @@ class EmbeddedRepository:
         """Every file that is not as in the base is made anew; what lies beside them is gone."""
         try:
             try:
-                self._tree.restore(self.image)
+                restore(self.image, self.folder)
             except OSError:  # e.g. folders nested deeper than any path is long
                 self._clear()
-                self._tree.restore(self.image)
+                restore(self.image, self.folder)
             self._read.is_unplugged = False
         except OSError as error:
             raise SandboxError(
@@ -213,7 +212,7 @@ class EmbeddedRepository:
 
     def _scan(self) -> Files:
         """Every file of the system's, as it is now."""
-        return self._tree.scan()
+        return scan(self.folder)
 
     def _clear(self) -> None:
         make_folder(self.folder)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import secrets
 import shutil
 import signal
 import stat
+import struct
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,9 @@ SERVICE_USER: Final = 65532
 AGENT_USER: Final = 65533
 """Users in containers, whom a folder of the evaluator's is handed to where that one is root."""
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
+_OF_THE_OPEN: Final = 0x1000
+_MOUNTED: Final = 0x2000
 
 
 _OF_THE_PATH: Final = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
@@ -75,25 +80,81 @@ def empty(folder: Path) -> None:
     try:
         while names := os.listdir(top):  # noqa: PTH208 - an open folder has no path
             for name in names:
-                if _is_folder(name, top):
-                    _dissolve(name, top)
-                else:
-                    os.unlink(name, dir_fd=top)
+                discard(name, top)
     finally:
         os.close(top)
 
 
-def _dissolve(name: str, top: int) -> None:
-    os.chmod(name, 0o700, dir_fd=top)
-    inner = os.open(name, _FOLDER_FLAGS, dir_fd=top)
+def discard(name: str, top: int) -> None:
+    """Nothing is at the name in an open folder any more, as `empty` does it.
+
+    `OSError` where something else is mounted there: nothing of that is moved or removed.
+    """
+    waiting = [name]
+    while waiting:
+        at = waiting.pop()
+        if _is_folder(at, top):
+            waiting += _dissolved(at, top)
+        else:
+            os.unlink(at, dir_fd=top)
+
+
+def _dissolved(name: str, top: int) -> list[str]:
+    inner = inner_folder(name, top)
+    moved: list[str] = []
     try:
         for below in os.listdir(inner):  # noqa: PTH208 - as above
             if _is_folder(below, inner):
-                os.chmod(below, 0o700, dir_fd=inner)  # to move it is to write its `..`
-            os.rename(below, f".{secrets.token_hex(16)}", src_dir_fd=inner, dst_dir_fd=top)
+                os.close(inner_folder(below, inner))  # to move it is to write its `..`
+            moved.append(f".{secrets.token_hex(16)}")
+            os.rename(below, moved[-1], src_dir_fd=inner, dst_dir_fd=top)
     finally:
         os.close(inner)
     os.rmdir(name, dir_fd=top)
+    return moved
+
+
+def inner_folder(name: str, parent: int, *, is_ours: bool = True) -> int:
+    """The open folder of the name in another one, no link and nothing mounted; `OSError` else.
+
+    It may be listed and written to then, if it is ours to change.
+    """
+    try:
+        inner = os.open(name, _FOLDER_FLAGS, dir_fd=parent)
+    except PermissionError:
+        if not is_ours or not hasattr(os, "O_PATH"):
+            raise
+        place = os.open(name, _FOLDER_FLAGS | os.O_PATH, dir_fd=parent)
+        try:
+            _require_not_mounted(place, parent)
+            os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101 - as above
+            inner = os.open(".", _FOLDER_FLAGS, dir_fd=place)
+        finally:
+            os.close(place)
+    try:
+        _require_not_mounted(inner, parent)
+        if is_ours and stat.S_IMODE(os.fstat(inner).st_mode) & 0o700 != 0o700:
+            os.fchmod(inner, 0o700)
+    except BaseException:
+        os.close(inner)
+        raise
+    return inner
+
+
+def _require_not_mounted(folder: int, parent: int) -> None:
+    is_elsewhere = os.fstat(folder).st_dev != os.fstat(parent).st_dev
+    if is_elsewhere or attribute_bits(folder, b"", _OF_THE_OPEN) & _MOUNTED:
+        raise OSError(errno.EXDEV, "something else is mounted there")
+
+
+def attribute_bits(folder: int, path: bytes, flags: int) -> int:
+    """The attributes of what is at the path, as statx says; 0 where nothing says so."""
+    if _STATX is None:
+        return 0
+    told = ctypes.create_string_buffer(256)
+    if _STATX(folder, path, flags, 0, told) != 0:
+        return 0
+    return int(struct.unpack_from("=Q", told, 8)[0])
 
 
 def _is_folder(name: str, parent: int) -> bool:

@@ -1,9 +1,8 @@
-"""A file that others are copied from, and how a copy shows that nobody has written to it since.
+"""A file that others are copied from.
 
 The kernel copies: where the file system shares blocks (Btrfs, XFS) nothing is read or written. A
-file of a version that we made holds what we put there: any write, in whatever way, changes the time
-of its last change, which no program can set. Before Linux 6.13 that time counts in
-ticks of up to 10 ms, so that a write in the tick of the copy does not show.
+copy is proven by what it holds: no time of a file stands for its content. A write through a mapping
+may move none, and one that was begun before the file was looked at may end after it.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 def version_of(status: os.stat_result) -> Version:
-    """Another one after each write, and after each change of owner, mode, names or attributes."""
+    """Another one after a change of owner, mode, names or attributes, and after most writes."""
     # The change time too: the modification time can be set back by anyone who owns the file.
     return (
-        *(status.st_dev, status.st_ino, status.st_mode, status.st_size),
-        *(status.st_mtime_ns, status.st_ctime_ns),
+        *(status.st_dev, status.st_ino, status.st_mode, status.st_nlink, status.st_uid),
+        *(status.st_gid, status.st_size, status.st_mtime_ns, status.st_ctime_ns),
     )
 
 
 class Pristine:
-    """The bytes of a base: a file without a name, of which no copy is made once it was written to.
+    """The bytes of a base: a file without a name. Of one that was seen to change, no copy is made.
 
     It is made of the one at the place, whose name is taken from it.
     """
@@ -43,33 +42,34 @@ class Pristine:
         self._file = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._file)
         place.unlink()
+        self._version = version_of(os.fstat(self._file))
         with self._opened() as file:
             self.digest = hashlib.file_digest(file, "sha256").hexdigest()
-        self._version = version_of(os.fstat(self._file))
+        self._require_unchanged()
 
     def _opened(self) -> BufferedReader:
         return open(self._file, "rb", closefd=False)
 
-    def copy(self, place: Path, mode: int) -> Version:
-        """The file at the place, in a folder that is there, is a copy; its version.
-
-        Raises `OSError`.
-        """
+    def _require_unchanged(self) -> None:
         if version_of(os.fstat(self._file)) != self._version:
             raise OSError("what it is copied from was written to by somebody else")
-        part = place.with_name(f".{os.urandom(8).hex()}.part")
-        target = os.open(part, _NEW, mode)
+
+    def copy(self, folder: int, name: str, mode: int) -> None:
+        """The file of the name in the open folder is a new one: a copy. Raises `OSError`."""
+        self._require_unchanged()
+        part = f".{os.urandom(8).hex()}.part"
+        target = os.open(part, _NEW, mode, dir_fd=folder)
         try:
             os.fchmod(target, mode)
             _copy(self._file, target)
-            part.replace(place)
+            self._require_unchanged()
+            os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with contextlib.suppress(OSError):
-                part.unlink()
+                os.unlink(part, dir_fd=folder)
             raise
         finally:
             os.close(target)
-        return version_of(place.lstat())
 
     def read(self) -> bytes:
         """The bytes themselves."""

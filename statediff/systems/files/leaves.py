@@ -1,28 +1,35 @@
 """A tree of ours: what it holds, how it is put back, and a digest of all of it.
 
-A file that was put back is not read again while it is of that version (`base.pristine`).
+Each folder is opened within the one above it, and what is in it is reached from there: nobody leads
+a reset out of the tree, by a link or a mount, while it runs. No time of a file stands for its
+content: a program that has it open can write without one that moves.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from statediff.model.values import printable
-from statediff.systems.base.folders import make_folder
-from statediff.systems.base.pristine import Version, version_of
-from statediff.systems.files.owners import beside
+from statediff.systems.base.folders import discard, inner_folder, make_folder
+from statediff.systems.base.pristine import version_of
+from statediff.systems.files.owners import beside, entry_path
 
 FILE_MODE: Final = 0o600
 EXECUTABLE_MODE: Final = 0o700
 FOLDER_MODE: Final = 0o700
 _PUT_BACK: Final = ("file", "folder", "link")
 _START_BYTES: Final = 100
+MAX_DEPTH: Final = 200
+"""Folders within each other; each of them is one open descriptor."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -72,110 +79,145 @@ Files = Mapping[str, Leaf]
 """Path relative to the tree's root, with `/`, → what is there."""
 
 
-class OwnTree:
-    """A folder that is put back, and what of it nobody has written to since."""
+def restore(files: Files, root: Path) -> None:
+    """The root holds `files` and nothing else. What is as it should be stays, by its content.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._made: dict[str, tuple[Version, Leaf]] = {}
+    What differs is removed and made anew: nothing is followed, nothing is written into, and what
+    somebody mounts there is not entered. `OSError` where something cannot be removed.
+    """
+    make_folder(root)
+    found = scan(root)
+    kept = {path for path, leaf in files.items() if found.get(path) == leaf.summary()}
+    below: dict[str, list[str]] = {}
+    for path in sorted(files):
+        above, _, name = path.rpartition("/")
+        below.setdefault(above, []).append(name)
+    top = os.open(root, _FOLDER)
+    try:
+        _put(top, "", files, below, kept)
+    finally:
+        os.close(top)
 
-    def restore(self, files: Files) -> None:
-        """The root holds `files` and nothing else. What nobody has touched stays.
 
-        What differs is removed and made anew: nothing is followed, and nothing is written into.
-        `OSError` where something cannot be removed, e.g. a folder that cannot be listed.
-        """
-        make_folder(self.root)
-        found = self._looked_at(reads=False)
-        kept: set[str] = set()
-        for path, leaf in sorted(found.items()):
-            wanted, above = files.get(path), path.rpartition("/")[0]
-            if wanted is not None and wanted.summary() == leaf and (not above or above in kept):
-                kept.add(path)
-        for path in sorted(found.keys() - kept, reverse=True):
-            (Path.rmdir if found[path].kind == "folder" else Path.unlink)(self.root / path)
-        self._made = {path: made for path, made in self._made.items() if path in kept}
-        for path in sorted(files.keys() - kept):
-            version = _write(files[path], f"{self.root}/{path}")
-            if version is not None:
-                self._made[path] = version, files[path].summary()
-
-    def held(self) -> dict[str, Leaf]:
-        """What lies in it, with its content. `OSError` names what could not be put back so."""
-        found = self.scan()
-        for path, leaf in found.items():
-            at = f"{self.root}/{path}"
-            is_plain = leaf.kind in _PUT_BACK and not leaf.beside and leaf.names == 1
-            if not is_plain or (leaf.kind == "folder" and leaf.mode & 0o700 != 0o700):
-                raise OSError(f"{printable(path)} is {leaf.words()}, which is not put back")
-            if leaf.kind == "link":
-                found[path] = replace(leaf, content=os.fsencode(os.readlink(at)))  # noqa: PTH115 - bytes, as the link has them
-            elif leaf.kind == "file":
-                found[path] = replace(leaf, content=Path(at).read_bytes())
-        return found
-
-    def scan(self) -> dict[str, Leaf]:
-        """What lies in it, links not followed; what cannot be read is there as `unreadable`."""
-        return self._looked_at(reads=True)
-
-    def _looked_at(self, *, reads: bool) -> dict[str, Leaf]:
-        found: dict[str, Leaf] = {}
-        pending = [""]
-        while pending:
-            inside = pending.pop()
+def _put(
+    folder: int, at: str, files: Files, below: Mapping[str, list[str]], kept: set[str]
+) -> None:
+    """The open folder at the path is as in `files`; what is `kept` stays."""
+    names = below.get(at, ())
+    start = at and f"{at}/"
+    there = {name for name in names if start + name in kept}
+    present = set(os.listdir(folder))
+    for name in present - there:
+        discard(name, folder)
+    for name in names:
+        path = start + name
+        leaf, is_new = files[path], name not in there & present
+        if is_new:
+            _write(leaf, name, folder)
+        if leaf.kind == "folder":
+            inner = inner_folder(name, folder)
             try:
-                with os.scandir(f"{self.root}/{inside}") as entries:
-                    for entry in entries:
-                        path = inside + entry.name
-                        found[path] = _look(entry, self._made.get(path), reads=reads)
-                        if found[path].kind == "folder":
-                            pending.append(f"{path}/")
-            except OSError as error:
-                found[inside.rstrip("/")] = Leaf(f"unreadable ({error.strerror})", 0)
-        return found
+                if is_new:
+                    os.fchmod(inner, leaf.mode)  # whatever the umask says
+                _put(inner, path, files, below, kept)
+            finally:
+                os.close(inner)
 
 
-def _write(leaf: Leaf, at: str) -> Version | None:
-    """It is there; of a file, its version."""
+def scan(root: Path) -> dict[str, Leaf]:
+    """What lies there, links not followed; what cannot be read is there as `unreadable`."""
+    return {path: leaf.summary() for path, leaf in _found(root, keeps=False)}
+
+
+def held(root: Path) -> dict[str, Leaf]:
+    """What lies there, with its content. `OSError` names what could not be put back so."""
+    found = dict(_found(root, keeps=True))
+    for path, leaf in found.items():
+        is_plain = leaf.kind in _PUT_BACK and not leaf.beside and leaf.names == 1
+        if not is_plain or (leaf.kind == "folder" and leaf.mode & 0o700 != 0o700):
+            raise OSError(f"{printable(path)} is {leaf.words()}, which is not put back")
+    return found
+
+
+def _found(root: Path, *, keeps: bool) -> Iterator[tuple[str, Leaf]]:
+    try:
+        top = os.open(root, _FOLDER)
+    except OSError as error:
+        yield "", _unreadable(error)
+        return
+    try:
+        yield from _inside(top, "", keeps=keeps)
+    except OSError as error:
+        yield "", _unreadable(error)
+    finally:
+        os.close(top)
+
+
+def _inside(folder: int, start: str, depth: int = 0, *, keeps: bool) -> Iterator[tuple[str, Leaf]]:
+    """Path → what is there, of all that lies in the open folder."""
+    with os.scandir(folder) as listed:
+        entries = list(listed)
+    for entry in entries:
+        path = start + entry.name
+        leaf = _look(entry, folder, keeps=keeps)
+        yield path, leaf
+        if leaf.kind != "folder":
+            continue
+        try:
+            if depth >= MAX_DEPTH:
+                raise OSError(errno.ENAMETOOLONG, f"deeper than {MAX_DEPTH} folders")
+            inner = inner_folder(entry.name, folder, is_ours=False)
+            try:
+                yield from _inside(inner, f"{path}/", depth + 1, keeps=keeps)
+            finally:
+                os.close(inner)
+        except OSError as error:
+            yield path, _unreadable(error)
+
+
+def _unreadable(error: OSError) -> Leaf:
+    return Leaf(f"unreadable ({error.strerror})", 0)
+
+
+def _write(leaf: Leaf, name: str, folder: int) -> None:
     match leaf.kind:
         case "folder":
-            os.mkdir(at, leaf.mode)  # noqa: PTH102 - at every reset, a hundred times
-            if leaf.mode != FOLDER_MODE:
-                os.chmod(at, leaf.mode)  # noqa: PTH101 - as above
+            os.mkdir(name, FOLDER_MODE, dir_fd=folder)
         case "link":
-            os.symlink(leaf.content, os.fsencode(at))  # noqa: PTH211 - as above
+            os.symlink(leaf.content, os.fsencode(name), dir_fd=folder)
         case _:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-            descriptor = os.open(at, flags, leaf.mode)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(name, flags, leaf.mode, dir_fd=folder)
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(descriptor, leaf.mode)  # whatever the umask says
                 file.write(leaf.content)
-                file.flush()
-                return version_of(os.fstat(descriptor))
-    return None
 
 
-def _look(entry: os.DirEntry[str], made: tuple[Version, Leaf] | None, *, reads: bool) -> Leaf:
-    """What is there; a file that is not of the version that was made, only where it is read."""
+def _look(entry: os.DirEntry[str], folder: int, *, keeps: bool) -> Leaf:
     try:
         status = entry.stat(follow_symlinks=False)
-        if made is not None and made[0] == version_of(status):
-            return made[1]
         mode = stat.S_IMODE(status.st_mode)
         if stat.S_ISLNK(status.st_mode):
-            return Leaf.of(os.fsencode(os.readlink(entry.path)), is_link=True).summary()  # noqa: PTH115 - bytes, as the link has them
-        more = beside(os.fsencode(entry.path), status)
+            return Leaf.of(os.readlink(os.fsencode(entry.name), dir_fd=folder), is_link=True)
+        more = beside(entry_path(folder, os.fsencode(entry.name)), status)
         if stat.S_ISDIR(status.st_mode):
             return Leaf("folder", mode, beside=more)
-        if not stat.S_ISREG(status.st_mode) or not reads:
+        if not stat.S_ISREG(status.st_mode):
             return Leaf("other", mode, beside=more)
-        descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(entry.name, _FILE, dir_fd=folder)
         with os.fdopen(descriptor, "rb") as file:
             start = file.peek(_START_BYTES)[:_START_BYTES]
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return Leaf("file", mode, digest, start, names=status.st_nlink, beside=more)
+            content = file.read() if keeps else b""
+            digest = (
+                hashlib.sha256(content).hexdigest()
+                if keeps
+                else hashlib.file_digest(file, "sha256").hexdigest()
+            )
+            if version_of(os.fstat(descriptor)) != version_of(status):
+                return Leaf("unreadable (it changed meanwhile)", 0)
+            return Leaf("file", mode, digest, start, content, status.st_nlink, more)
     except OSError as error:
-        return Leaf(f"unreadable ({error.strerror})", 0)
+        return _unreadable(error)
 
 
 def files_digest(files: Files) -> str:

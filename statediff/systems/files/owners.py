@@ -6,7 +6,6 @@ number otherwise: the same folder reads the same for every evaluator that made i
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import hashlib
 import os
@@ -16,7 +15,7 @@ from typing import Final
 
 from statediff.model.explanation import unread_because
 from statediff.model.values import Map, Unobserved, Value
-from statediff.systems.base.folders import AGENT_USER, SERVICE_USER, is_of_the_path
+from statediff.systems.base.folders import AGENT_USER, SERVICE_USER, attribute_bits, is_of_the_path
 
 OWN: Final = "own"
 NOTHING: Final = Map(())
@@ -29,7 +28,6 @@ _ACCESS_LISTS: Final = ("system.posix_acl_access", "system.posix_acl_default")
 _TAGS: Final = {1: "user:", 2: "user:{}", 4: "group:", 8: "group:{}", 16: "mask", 32: "other"}
 _RIGHTS: Final = ((4, "r"), (2, "w"), (1, "x"))
 _FLAGS: Final = ((0x10, "immutable"), (0x20, "append-only"))
-_STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
 _FROM_HERE: Final = -100
 _NOT_FOLLOWED: Final = 0x100
 
@@ -63,12 +61,7 @@ def attributes(path: bytes) -> Map | Unobserved:
 
 def _flags(path: bytes) -> str:
     """Which of `chattr +i` and `+a` it has, as statx says; empty where nothing says so."""
-    if _STATX is None:
-        return ""
-    told = ctypes.create_string_buffer(256)
-    if _STATX(_FROM_HERE, path, _NOT_FOLLOWED, 0, told) != 0:
-        return ""
-    (bits,) = struct.unpack_from("=Q", told, 8)
+    bits = attribute_bits(_FROM_HERE, path, _NOT_FOLLOWED)
     return ", ".join(name for bit, name in _FLAGS if bits & bit)
 
 

@@ -22,7 +22,7 @@ from statediff.model.values import printable
 from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
-from statediff.systems.files.leaves import Leaf, OwnTree, files_digest
+from statediff.systems.files.leaves import Leaf, files_digest, held, restore, scan
 from statediff.systems.files.owners import beside, make_plain
 from statediff.systems.files.source import ROOT, FilesSource
 from statediff.systems.files.tree import EntryKind, Folder, Limits, NotRead, shown
@@ -47,7 +47,6 @@ class EmbeddedDirectory:
         tree = source.file("tree")
         self._hold({} if tree is None else dict(_pack_files(source.name, tree)))
         self._read = FilesSource(source.name, self.folder, source.refinement())
-        self._tree = OwnTree(self.folder)
 
     @property
     def url(self) -> str:
@@ -67,11 +66,11 @@ class EmbeddedDirectory:
 
     def keep(self, to: Path) -> None:
         """The folder at the place holds what this one does. `OSError` where it cannot."""
-        OwnTree(to).restore(self._tree.held())
+        restore(held(self.folder), to)
 
     def begin_at(self, kept: Path) -> None:
         """The base is what was kept there, of this system or of another one."""
-        self._hold(OwnTree(kept).held())
+        self._hold(held(kept))
 
     def _hold(self, content: Mapping[str, Leaf]) -> None:
         self._content = content
@@ -85,15 +84,12 @@ class EmbeddedDirectory:
         self._read.is_unplugged = True
 
     def reset(self) -> None:
-        """The folder holds the base and nothing else; what somebody touched is made anew."""
+        """The folder holds the base and nothing else, each entry made anew."""
         try:
             make_folder(self.folder)
+            empty(self.folder)
             make_plain(self.folder)
-            try:
-                self._tree.restore(self._content)
-            except OSError:  # e.g. folders nested deeper than any path is long
-                empty(self.folder)
-                self._tree.restore(self._content)
+            restore(self._content, self.folder)
             self._read.is_unplugged = False
         except OSError as error:
             raise SandboxError(
@@ -145,7 +141,7 @@ class EmbeddedDirectory:
             stat.S_IMODE(status.st_mode),
             beside=beside(os.fsencode(self.folder), status),
         )
-        return {ROOT: top, **self._tree.scan()}
+        return {ROOT: top, **scan(self.folder)}
 
 
 def _pack_files(source: str, folder: Path) -> Iterator[tuple[str, Leaf]]:

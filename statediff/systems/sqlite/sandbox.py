@@ -4,8 +4,7 @@ The pristine image is built when the sandbox starts (about 3 ms for `shop`): of 
 dump, or as a copy of a database file. It is kept where it has no name (`base.pristine`), so that no
 file within an agent's reach decides what "pristine" means. It is in WAL mode, so that a feed can
 see what is committed during a run (`sqlite.feed`). The proof is a SHA-256 over the file's bytes,
-its kind, its mode and its neighbours in the folder; it uses nothing that captures state. The bytes
-are read again once somebody has written to the file.
+its kind, its mode and its neighbours in the folder; it uses nothing that captures state.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from statediff.capture.source import Source
 from statediff.errors import SandboxError
 from statediff.model.schema import Schema
 from statediff.packs import PackSource
-from statediff.systems.base.folders import make_folder, remove
-from statediff.systems.base.pristine import Pristine, Version, folder_near, version_of
+from statediff.systems.base.folders import discard, make_folder, remove
+from statediff.systems.base.pristine import Pristine, folder_near
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.feed import SqliteFeed
@@ -39,7 +38,6 @@ from statediff.systems.sqlite.writer import SqliteWriter
 PAGE_BYTES: Final = 4096
 FILE_MODE: Final = 0o600
 METHOD: Final = "sha256 of the database file, its mode and the files beside it"
-"""Where nobody has written to the copy, its digest is the base's."""
 _PROBE_SECONDS: Final = 0.01
 
 
@@ -59,7 +57,6 @@ class EmbeddedDatabase:
         self.file = folder / f"{source.name}.sqlite"
         with folder_near(folder) as near:
             self.base, self.entities = build_base(source, near / "base")
-        self._made: Version = ()  # of the file as it was put back
         refined = self._refinement(source)
         self._read = SqliteSource(source.name, self.file, refined, in_place=True)
         self._feed = SqliteFeed(source.name, self.file, refined)
@@ -109,12 +106,15 @@ class EmbeddedDatabase:
         """The file is the pristine image, alone in its folder; open handles keep the old file."""
         try:
             make_folder(self.file.parent)
-            for entry in os.scandir(self.file.parent):
-                if Path(entry.path) != self.file:
-                    remove(Path(entry.path))
-            if self.file.is_dir() and not self.file.is_symlink():
-                remove(self.file)
-            self._made = self.base.copy(self.file, FILE_MODE)
+            folder = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                is_folder = self.file.is_dir() and not self.file.is_symlink()
+                for name in os.listdir(folder):  # noqa: PTH208 - an open folder has no path
+                    if name != self.file.name or is_folder:
+                        discard(name, folder)
+                self.base.copy(folder, self.file.name, FILE_MODE)
+            finally:
+                os.close(folder)
             self._read.is_unplugged = False
         except OSError as error:
             raise SandboxError(
@@ -137,12 +137,12 @@ class EmbeddedDatabase:
                 if mode != FILE_MODE:
                     expected, found = f"mode {FILE_MODE:04o}", f"mode {mode:04o}"
                     drift.append(self._drift(f"file {self.file.name}", expected, found))
-                if version_of(status) == self._made:
-                    digest = self.base.digest
-                else:
-                    content = self.file.read_bytes()
-                    digest = hashlib.sha256(content).hexdigest()
-                    drift.extend(self._content_drift(content))
+                opened = os.open(self.file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                with os.fdopen(opened, "rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                    if digest != self.base.digest:
+                        file.seek(0)
+                        drift.extend(self._content_drift(file.read()))
         except OSError as error:
             found = str(error.strerror)
             drift.append(self._drift(f"file {self.file.name}", "a readable file", found))
@@ -220,9 +220,12 @@ class EmbeddedDatabase:
         return [(name, f"{status.st_size} bytes") for name, status in found.items()]
 
     def _content_drift(self, content: bytes) -> list[Drift]:
+        """What differs, where the digest does."""
         image = self.base.read()
+        if hashlib.sha256(image).hexdigest() != self.base.digest:
+            return [self._drift("the base", "as it was made", "written to by somebody else")]
         if content == image:
-            return []
+            return [self._drift(f"file {self.file.name}", "at rest", "changed while it was read")]
         by_table = [
             self._drift(f"table {name}", expected, found)
             for name, expected, found in differing_tables(image, content)

@@ -1,3 +1,5 @@
+import contextlib
+import mmap
 import os
 import sqlite3
 import subprocess
@@ -22,9 +24,18 @@ from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Truth
 from statediff.packs import PackSource, contract_folder, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from statediff.systems.files.leaves import held
 from statediff.systems.files.sandbox import EmbeddedDirectory
 
 ROOT = Path(__file__).parents[3]
+SWAP = "import ctypes, os, sys\nwhile True: ctypes.CDLL(None).renameat2(-100, os.fsencode(sys.argv[1]), -100, os.fsencode(sys.argv[2]), 2)"  # noqa: E501
+
+
+@contextlib.contextmanager
+def swapping(one: Path, other: Path) -> Iterator[None]:
+    with subprocess.Popen([sys.executable, "-c", SWAP, str(one), str(other)]) as process:
+        yield
+        process.kill()
 
 
 def clock() -> datetime:
@@ -168,6 +179,47 @@ def test_reset_ends_folders_nested_beyond_any_path_and_those_nobody_may_enter(di
     assert drift_of(directory)
     directory.reset()
     assert drift_of(directory) == []
+
+
+def test_no_reset_removes_what_a_swapped_link_or_a_mount_leads_to(directory, tmp_path):
+    (precious := tmp_path / "precious").mkdir()
+    link, at = tmp_path / "link", directory.folder / "d"
+    with swapping(at, link):
+        for number in range(3000):
+            (precious / f"f{number % 50}").touch()
+            with contextlib.suppress(OSError):
+                at.mkdir(exist_ok=True)
+                (at / f"f{number % 50}").touch()
+                link.symlink_to(precious)
+            with contextlib.suppress(SandboxError):  # it goes on swapping
+                _ = number % 50 == 49 and directory.reset()
+        assert len(list(precious.iterdir())) >= 50
+    directory.reset()
+    at.mkdir()
+    mount = ("mount", "--bind", precious, at)
+    if os.geteuid() == 0 and subprocess.run(mount, check=False).returncode == 0:
+        with pytest.raises(SandboxError, match="something else is mounted there"):
+            directory.reset()
+        subprocess.run(["umount", at], check=True)
+    assert len(list(precious.iterdir())) >= 50
+
+
+def test_a_write_through_a_mapping_is_drift_whatever_times_say(pack, in_memory):
+    directory = system_of(pack, in_memory / "exports")
+    assert drift_of(directory) == []
+    with (directory.folder / "a.txt").open("r+b") as file, mmap.mmap(file.fileno(), 2) as found:
+        assert found[:1] == b"a"  # what was read is written without a fault
+        found[:1] = b"E"
+    assert len(drift_of(directory)) == 1
+
+
+def test_what_a_fork_keeps_is_what_was_looked_at_and_no_link_is_followed(directory, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "link").symlink_to(tmp_path / "secret")
+    with swapping(directory.folder / "a.txt", tmp_path / "link"):
+        for _ in range(300):
+            with contextlib.suppress(OSError):  # it changed meanwhile
+                assert all(leaf.content != b"secret" for leaf in held(directory.folder).values())
 
 
 def test_an_unplugged_folder_is_gone_until_the_next_reset(directory):

@@ -1,5 +1,6 @@
 """Nothing that an agent writes into a database makes it look as if a write were under way."""
 
+import mmap
 import os
 import sqlite3
 import time
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from statediff.errors import SandboxError
 from statediff.packs import PackSource
 from statediff.systems.sqlite.sandbox import EmbeddedDatabase
 
@@ -68,3 +70,18 @@ def test_what_is_in_the_place_of_a_database_is_settled(system: EmbeddedDatabase,
     system.reset()
     LEFT[left](system.file)
     assert system.unsettled(time.monotonic()) is None
+
+
+def test_a_proof_reads_the_file_and_no_base_is_copied_that_was_written_to(in_memory: Path) -> None:
+    (in_memory / "seed.sql").write_text("CREATE TABLE a (x); INSERT INTO a VALUES (1);")
+    source = PackSource("db", "sqlite", files={"ddl": in_memory / "seed.sql"})
+    made = EmbeddedDatabase(source, (), in_memory / "db")
+    made.reset()
+    assert made.verify()[1] == ()
+    with made.file.open("r+b") as file, mmap.mmap(file.fileno(), 100) as mapped:
+        assert mapped[:6] == b"SQLite"  # what was read is written without a fault
+        mapped[60:64] = b"EVIL"
+    assert [drift.what for drift in made.verify()[1]] == ["page 1 of db.sqlite"]
+    Path(f"/proc/self/fd/{made.base._file}").write_bytes(b"E")
+    with pytest.raises(SandboxError, match="was written to by somebody else"):
+        made.reset()
