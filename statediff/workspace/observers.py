@@ -31,13 +31,13 @@ def observer_of(path: Path | None, agent: AgentOptions | None = None) -> Observe
     the provider's id; the version of statediff's own loop around a model, and of an image that is
     named by its digest.
     """
+    if path is None:
+        return None
     from statediff.evidence.canonical import write
     from statediff.evidence.keys import FROM_FILE
     from statediff.observing import Observer
     from statediff.workspace.inputs import utc_now
 
-    if path is None:
-        return None
     known: dict[str, str | None] = {}
     if agent is not None:
         image = (agent.image or "").partition("@")[2]
