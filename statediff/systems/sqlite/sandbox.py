@@ -91,6 +91,8 @@ class EmbeddedDatabase:
 
     def keep(self, to: Path) -> None:
         """The place holds what is committed in the file now."""
+        if not self._is_in_place() or strange_side_file(self.file) is not None:
+            raise SandboxError(f"{self.source}: there is no database at {self.file}")
         copy_file(self.file, to)
 
     def begin_at(self, kept: Path) -> None:
