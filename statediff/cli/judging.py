@@ -45,7 +45,6 @@ from statediff.kernel import Evaluated, TrialFacts, evaluate
 from statediff.model.trace import ENDINGS
 from statediff.model.values import printable
 from statediff.model.verdict import Verdict
-from statediff.observing import observed_as
 from statediff.packs import known_sandbox
 from statediff.reports.line import trial_line
 from statediff.reports.plain import plain_judgement
@@ -190,7 +189,10 @@ def _judged(file: ContractFile, schema: Path | None, given: Given) -> Evaluated:
     observer = given.observer
     signed = observer and observer.observe([captures], facts, trace, answer, None, roots)
     evaluated = evaluate(file, *captures, trace=trace, answer=answer, facts=facts, roots=roots)
-    evaluated = observed_as(evaluated, signed)
+    if signed is not None:
+        from statediff.observing import observed_as
+
+        evaluated = observed_as(evaluated, signed)
     note_done_before(file, captures[0], evaluated.judgement)
     if reward is not None:
         _write_reward(evaluated, reward)
