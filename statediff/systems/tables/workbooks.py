@@ -191,14 +191,14 @@ class _Rows:
         self._seen = Counter[str]()
         self._usual: dict[int, set[str]] = {}
         self.odd: list[str] = []
-        """The cells whose format or protection is not that of the first state."""
+        """By row, the cells whose format or protection is not that of the first state."""
 
     def records(self, rows: Iterator[tuple[int, list[Cell]]]) -> Iterator[dict[str, Any]]:
         header: list[str] = []
         written = 0
         for number, cells in rows:
-            self._look(cells)
             values = self._values(number, cells)
+            self._look(cells)
             if number == 1:
                 header = self._header(values)
                 written = sum(map(len, header)) + _WRITTEN_OF_NONE * len(header)
@@ -222,6 +222,7 @@ class _Rows:
         row, sheet = (first, self._seen[first]), self._sheet
         self._columns.rows.setdefault(sheet, set()).add(row)
         is_known = self._before is not None and row in self._before.rows.get(sheet, ())
+        odd = []
         for cell in cells:
             place = sheet, cell.column
             if cell.odd:
@@ -233,8 +234,10 @@ class _Rows:
                 self._usual[cell.column] = {"", *forms.values()}
             usual = {forms.get(row, "")} if is_known else self._usual[cell.column]
             if cell.odd not in usual:
-                said = json.dumps([cell.column, first, cell.odd])
-                self.odd.append(hashlib.sha256(said.encode()).hexdigest())
+                odd.append((cell.column, cell.odd))
+        if odd:
+            said = json.dumps([first, odd])
+            self.odd.append(hashlib.sha256(said.encode()).hexdigest())
 
     def _values(self, number: int, cells: Sequence[Cell]) -> dict[int, Any]:
         """By the column, from 1, the cells that are not empty."""
