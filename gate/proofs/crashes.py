@@ -10,6 +10,7 @@ and one that the agent was given as committed and is not there was lost.
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import random
@@ -101,11 +102,9 @@ def killed_server(server: Server, home: Path, first: int, seconds: float) -> lis
         process.kill()
         process.join()
     found = []
-    try:
+    with contextlib.suppress(EOFError, OSError):
         while True:
             found.append(ours.recv())
-    except (EOFError, OSError):
-        pass
     server.start()
     return found
 
@@ -117,13 +116,10 @@ def killed_agent(url: str, home: Path, first: int, seconds: float) -> list[int]:
     """
     program = [sys.executable, "-m", "gate.proofs.crashes", "--serve", url, str(home)]
     serving = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert serving.stdin is not None
-    assert serving.stdout is not None
+    assert serving.stdin is not None and serving.stdout is not None  # noqa: PT018 - of one kind
     assert serving.stdout.readline() == "ready\n"
-    agent = subprocess.Popen(
-        [sys.executable, "-c", SPEAKS, str(first)], stdin=subprocess.DEVNULL, stdout=serving.stdin,
-        text=True,
-    )  # fmt: skip
+    words = [sys.executable, "-c", SPEAKS, str(first)]
+    agent = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=serving.stdin, text=True)
     serving.stdin.close()
     time.sleep(seconds)
     agent.kill()
@@ -186,6 +182,7 @@ def check(url: str, home: Path, said: list[int], counts: Counter[str]) -> None:
 
 def main(moments: int = 200, seed: int = 7) -> None:
     draw, counts = random.Random(seed), Counter[str]()
+    ends = {"gate": killed_gate, "agent": killed_agent}
     with tempfile.TemporaryDirectory(prefix="statediff-proof-") as folder, running() as server:
         home = Path(folder)
         generate(home / "key")
@@ -200,13 +197,10 @@ def main(moments: int = 200, seed: int = 7) -> None:
             kind = KINDS[moment % 3]
             seconds = draw.uniform(0.0, 0.4)
             first = (moment + 1) * 100_000
-            match kind:
-                case "gate":
-                    said = killed_gate(server.url, home, first, seconds)
-                case "agent":
-                    said = killed_agent(server.url, home, first, seconds)
-                case _:
-                    said = killed_server(server, home, first, seconds)
+            if kind in ends:
+                said = ends[kind](server.url, home, first, seconds)
+            else:
+                said = killed_server(server, home, first, seconds)
             counts[f"{kind} killed"] += 1
             counts["committed before"] += len([n for n in said if n >= 0])
             check(server.url, home, said, counts)

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -83,32 +84,26 @@ def agent(
 ) -> None:
     accounts = {"db": agent_of(url)}
     with psycopg.connect(url, autocommit=True) as reading:
-        gate = Gate(CONTRACT, {"db": url}, accounts=accounts, folder=home / "r", key=home / "key")
+        opened = partial(Gate, CONTRACT, {"db": url}, accounts=accounts, folder=home / "r",
+                         key=home / "key")  # fmt: skip
+        gate = opened()
         for number in range(transactions):
             if number % 10 == 0:
                 gate.begin_run()
             is_harm = draw.random() < 0.3
             at = draw.randrange(1, 100)
-            text = (
-                f"UPDATE orders SET note = 'n{number}' WHERE id IN ({at}, {4000 + at})"
-                if is_harm
-                else f"UPDATE orders SET note = 'n{number}' WHERE id = {at}"
-            )
-            outcome = gate.execute([text])
+            ids = f"{at}, {4000 + at}" if is_harm else str(at)
+            outcome = gate.execute([f"UPDATE orders SET note = 'n{number}' WHERE id IN ({ids})"])
             counts[f"{'harm' if is_harm else 'right'}, {outcome.decision.value}"] += 1
-            found = reading.execute(
-                f"SELECT count(*) FROM orders WHERE note = 'n{number}'"
-            ).fetchone()
-            there = int((found or (0,))[0])
+            look = f"SELECT count(*) FROM orders WHERE note = 'n{number}'"
+            there = int((reading.execute(look).fetchone() or (0,))[0])
             counts["wrong decisions"] += is_harm and outcome.decision is Decision.ALLOW
             counts["right, denied"] += not is_harm and outcome.decision is Decision.DENY
             counts["half or more than was decided"] += there != int(outcome.is_committed)
             if outcome.decision is Decision.HOLD and not is_harm:
                 assert "in turns" in outcome.why, outcome.why
                 gate.close()  # a person looks, and another gate begins
-                gate = Gate(
-                    CONTRACT, {"db": url}, accounts=accounts, folder=home / "r", key=home / "key"
-                )
+                gate = opened()
         gate.close()
 
 

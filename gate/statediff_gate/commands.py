@@ -169,6 +169,8 @@ def decisions(
     for each in read_decisions(records):
         where = records / "decisions" / str(each["name"])
         text = f"{each['decision']:<5}  {each['at']}  {each['name']}  {each['why']}".rstrip()
+        if each["commits"] and not each["is_committed"]:
+            text += "\n       nobody saw whether it was committed: look at the system"
         seen = f"\n       statediff show {shown(where)}" if where.is_dir() else ""
         print_result(dict(each), text + seen, as_json=as_json)
 

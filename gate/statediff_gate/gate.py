@@ -379,6 +379,7 @@ class Transaction:
             if outcome.decision is Decision.ALLOW or is_approved:
                 outcome = self._written(changed(outcome, is_committed=True), prepared)
                 gate._commit(self, prepared)  # noqa: SLF001 - of this module
+                gate.records.committed(outcome.record or "")
                 return outcome
             if self._approval is not None:
                 outcome = changed(outcome, why=f"the approval is void: {outcome.why}")

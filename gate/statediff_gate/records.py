@@ -1,9 +1,11 @@
 """Decisions of a gate: one signed line each, which names the line before it.
 
 `decisions.jsonl` grows and never changes. A line has the decision and why, the statements, the
-digest of what they did, and the digest of the line before; the gate's key signs it. What was not
-allowed has a folder of its own, `decisions/NAME/`: the bundle of the judgement, which `statediff
-show` opens, and of a hold `hold.json`. An approval that was used has an empty file in `used/`.
+digest of what they did, and the digest of the line before; the gate's key signs it, one for the
+whole file. Once a system has committed, a short line says so: where a gate ends before that, nobody
+can tell by the records. What was not allowed has a folder of its own, `decisions/NAME/`: the bundle
+of the judgement, which `statediff show` opens, and of a hold `hold.json`. An approval that was used
+has an empty file in `used/`.
 
 `erase` removes the oldest lines, with their folders and holds. Before that, a signed line says how
 many they are and the digest of the last: what is left begins behind exactly that line.
@@ -29,7 +31,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from statediff import kernel
 from statediff.atomic import write_atomically
 from statediff.contract.file import ContractFile
-from statediff.errors import BundleError, StorageError
+from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import load_key
 from statediff.model.readings import Capture
@@ -41,6 +43,7 @@ from statediff_gate.outcome import Outcome, Statement
 from statediff_gate.participant import Refused
 
 FORM: Final = "statediff/decision/1"
+COMMITTED: Final = "statediff/committed/1"
 ERASED: Final = "statediff/decisions-erased/1"
 LINES: Final = "decisions.jsonl"
 MOST_CHANGES: Final = 100
@@ -63,6 +66,11 @@ class Records:
             self._lines = os.open(folder / LINES, _APPEND, 0o600)
         except OSError as error:
             raise StorageError(f"{folder}: cannot be written: {error.strerror}") from error
+        last = self._last()
+        if last and read(last, LINES).get("key") != self._key.public.hex():
+            raise UsageError(
+                f"{folder}: its records are signed by another key; name another folder"
+            )
 
     def write(
         self,
@@ -102,10 +110,16 @@ class Records:
         })  # fmt: skip
         return name
 
+    def committed(self, name: str) -> None:
+        """Say that what this record decided holds in every system."""
+        line = {"form": COMMITTED, "at": utc_now().isoformat(), "name": name}
+        with contextlib.suppress(StorageError):  # it holds all the same
+            self._append(False, {**line, "key": self._key.public.hex()})
+
     def erase(self, before: datetime) -> int:
         """How many records there were of before: they are gone, and a signed line says so."""
         with self._locked():
-            kept = list(read_decisions(self.folder, erasures=True))
+            kept = list(read_decisions(self.folder, others=True))
             old = [*itertools.takewhile(lambda r: datetime.fromisoformat(r["at"]) < before, kept)]
             old = old[: len(kept) - 1]  # the last line stays: the next one names it
             if not any(record["form"] == FORM for record in old):
@@ -225,10 +239,11 @@ def _exact(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
-def read_decisions(folder: Path, *, erasures: bool = False) -> Iterator[Mapping[str, Any]]:
-    """Every decision of a gate, oldest first; with `erasures` what says that older ones are gone.
+def read_decisions(folder: Path, *, others: bool = False) -> Iterator[Mapping[str, Any]]:
+    """Every decision of a gate, oldest first; with `others` the lines that are none too.
 
-    `BundleError` for a line that was not signed so, or that does not follow the one before it.
+    `is_committed` says of each that the gate lived to see that. `BundleError` for a line that was
+    not signed so, or by another key than the first, or that does not follow the one before it.
     """
     path = folder / LINES
     try:
@@ -238,11 +253,19 @@ def read_decisions(folder: Path, *, erasures: bool = False) -> Iterator[Mapping[
     named = printable(str(path))
     records = [_verified(line, f"{named}: line {n}") for n, line in enumerate(lines, start=1)]
     gone = {_NONE, *(record["last"] for record in records if record["form"] == ERASED)}
+    done = {record["name"] for record in records if record["form"] == COMMITTED}
     for number, record in enumerate(records):
         before = {hashlib.sha256(lines[number - 1]).hexdigest()} if number else gone
         if record["previous"] not in before:
             raise BundleError(f"{named}: line {number + 1}: does not follow the line before it")
-        if erasures or record["form"] != ERASED:
+        if record["key"] != records[0]["key"]:
+            raise BundleError(
+                f"{named}: line {number + 1}: is signed by another key than the first"
+            )
+        if record["form"] == FORM:
+            is_committed = record["commits"] and ("guarded" in record or record["name"] in done)
+            yield {**record, "is_committed": is_committed}
+        elif others:
             yield record
 
 

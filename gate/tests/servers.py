@@ -91,9 +91,8 @@ def agent_of(url: str) -> str:
         found = admin.execute("SELECT 1 FROM pg_roles WHERE rolname = 'agent'").fetchone()
         if found is None:
             admin.execute("CREATE ROLE agent LOGIN")
-        for each in ("GRANT ALL", "REVOKE TRIGGER"):
-            to = "TO" if each.startswith("G") else "FROM"
-            admin.execute(f"{each} ON ALL TABLES IN SCHEMA public {to} agent")
+        admin.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO agent")
+        admin.execute("REVOKE TRIGGER ON ALL TABLES IN SCHEMA public FROM agent")
     return url.replace("owner@", "agent@")
 
 

@@ -143,17 +143,14 @@ OWN: tuple[str, ...] = (
 
 
 STRUCTURE = ("a new table", "a new column", "a table less", "an index", "a view")
-ENDS = (
-    "COMMIT", "{}", "/**/ {}", "-- x\n{}", "#\n{}", "/*! {} */", "/*M!100100 {} */", "(/*!{}*/",
-    "/*/ SELECT */ {}", "--\n{}", "-- \0{}", "EXECUTE IMMEDIATE 'XA END {xid}'",
-    "EXECUTE IMMEDIATE 'COMMIT'", "PREPARE p FROM 'XA END {xid}'", "BEGIN NOT ATOMIC {}; END",
-    "IF 1 THEN {}; END IF", "CASE 1 WHEN 1 THEN {}; END CASE", "WHILE 1 DO {}; END WHILE",
-    "a: LOOP {}; END LOOP", "REPEAT {}; UNTIL 1 END REPEAT", "FOR i IN 1..1 DO {}; END FOR",
-    "SET STATEMENT max_statement_time = 5 FOR {}", "SET/**/STATEMENT sort_buffer_size=9 FOR {}",
-    "SELECT 1; {}", "LOCK TABLES pair READ", "SET SESSION foreign_key_checks = 0",
-    "SET @@`check_constraint_checks` = 0", "SET PASSWORD = PASSWORD('x')", "SET ROLE NONE",
-    "CREATE TEMPORARY TABLE pair (id int)",
-)  # fmt: skip
+ENDS = """COMMIT|{}|/**/ {}|-- x\n{}|#\n{}|/*! {} */|/*M!100100 {} */|(/*!{}*/|/*/ SELECT */ {}
+|--\n{}|-- \0{}|EXECUTE IMMEDIATE 'XA END {xid}'|PREPARE p FROM 'XA END {xid}'
+|EXECUTE IMMEDIATE 'COMMIT'|BEGIN NOT ATOMIC {}; END|IF 1 THEN {}; END IF
+|CASE 1 WHEN 1 THEN {}; END CASE|a: LOOP {}; END LOOP|WHILE 1 DO {}; END WHILE
+|REPEAT {}; UNTIL 1 END REPEAT|FOR i IN 1..1 DO {}; END FOR|SELECT 1; {}
+|SET STATEMENT max_statement_time = 5 FOR {}|SET/**/STATEMENT sort_buffer_size=9 FOR {}
+|SET ROLE NONE|LOCK TABLES pair READ|SET foreign_key_checks = 0|SET @@`check_constraint_checks` = 0
+|SET PASSWORD = PASSWORD('x')|CREATE TEMPORARY TABLE pair (id int)""".replace("\n|", "|").split("|")
 LOG = ("--log-bin=log", "--binlog-format=ROW", "--binlog-row-metadata=FULL", "--server-id=1")
 
 
@@ -224,7 +221,6 @@ class TestMariaDb(AdapterSuite):
 
     def test_no_transaction_leaves_a_setting_or_a_table_to_the_next(self, place: str) -> None:
         system = self.open(place)
-        assert isinstance(system, MariaDbGate)
         system.begin(named(system, "one"))
         system.run("SET profiling = 1, sql_mode = '', @a = 1")
         system.abort()
@@ -234,10 +230,9 @@ class TestMariaDb(AdapterSuite):
         system.run("CALL unchecked()")
         assert "turned off" in (system.prepare().doubt or "")
         system.abort()
-        connection, _ = connected(place, 60)
-        connection.query(f"USE {place.rpartition('/')[2]}")
-        connection.query("CREATE TABLE old (id int PRIMARY KEY) ENGINE=Aria WITH SYSTEM VERSIONING")
-        connection.close()
+        table = f"{place.rpartition('/')[2]}.old (id int PRIMARY KEY)"
+        with connected(place, 60)[0] as made:
+            made.query(f"CREATE TABLE {table} ENGINE=Aria WITH SYSTEM VERSIONING")
         system.begin(named(system, "three"))
         assert "Aria" in (system.prepare().doubt or "")
         system.close()

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 from statediff_gate import Approval, Decision, Gate, Outcome
 from statediff_gate.holds import Hold, approve, read_approval, read_hold, utc_now
-from statediff_gate.records import read_decisions
+from statediff_gate.records import Records, read_decisions
 
 from gate.tests.conftest import CONTRACT, rows, write
+from statediff.cli.main import run
 from statediff.errors import BundleError, ContractError, UsageError
 from statediff.evidence.keys import load_key, load_trust
 from statediff.evidence.package import load
+from statediff.scoring import contract_of
 
 ANOTHER = "INSERT INTO orders (status, cents) VALUES ('new', 5)"
 REFUND = "UPDATE orders SET status = 'refunded' WHERE id = 7"
@@ -178,11 +180,29 @@ def test_each_decision_is_a_signed_line_and_what_was_not_allowed_has_a_bundle(op
         made: list[Outcome] = [gate.execute([s]) for s in (REFUND, ANOTHER, "DELETE FROM customer")]
     found = list(read_decisions(keys / "records"))
     assert [each["decision"] for each in found] == ["allow", "hold", "deny"]
+    assert [each["is_committed"] for each in found] == [True, False, False]
     assert [each["name"] for each in found] == [each.record for each in made]
     folder = keys / "records" / "decisions"
     verdicts = [load(folder / str(each.record)).manifest["verdict"] for each in made[1:]]
     assert verdicts == ["MATCH", "DIVERGE"]  # the hold is right, and irreversible
     assert not (folder / str(made[0].record)).exists()
+
+
+def test_a_gate_that_ends_in_its_commit_leaves_no_word_that_it_committed(
+    opened, keys, monkeypatch, capsys
+) -> None:
+    def end(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("statediff_gate.sqlite.SqliteGate.commit", end)
+    with opened() as gate, pytest.raises(KeyboardInterrupt):
+        gate.execute([REFUND])
+    [found] = read_decisions(keys / "records")
+    assert (found["commits"], found["is_committed"]) == (True, False)
+    assert run(["hold", "list", "--records", str(keys / "records")]) == 0
+    assert "nobody saw" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="another key"):
+        Records(keys / "records", keys / "ada.pem", contract_of(CONTRACT))
 
 
 def test_a_record_that_was_changed_or_left_out_is_noticed(opened, keys: Path) -> None:

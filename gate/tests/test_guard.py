@@ -95,19 +95,15 @@ def test_what_the_agent_did_is_judged_and_what_others_did_is_not(
     agent("BEGIN", "UPDATE orders SET note = 'y' WHERE id = 8", "PREPARE TRANSACTION 'x'")
     agent("COMMIT PREPARED 'x'")
     told = keys / "told"
-    assert (
-        call("--once", "--alert", f'{sys.executable} -c \'open("{told}", "a").write(input())\'')
-        == 1
-    )
+    program = f'open("{told}", "a").write(input())'
+    assert call("--once", "--alert", f"{sys.executable} -c '{program}'") == 1
     assert call("--once") == 0
     there = f"db={re.sub('/[a-z]+$', '/postgres', url)}"
     assert call("--end", "--state", there) == 2  # which has no mark that could be removed
     assert call("--once") == 0
     assert [each for each, _ in decided(keys)] == ["allow", "deny", "deny", "allow"]
     assert decided(keys)[1][1].startswith("kept: customer 1 deleted")
-    [first, second] = [
-        json.loads(each) for each in told.read_text().replace("}{", "}\n{").split("\n")
-    ]
+    [first, second] = map(json.loads, told.read_text().replace("}{", "}\n{").split("\n"))
     assert (first["changes"][0]["op"], second["changes"][0]["op"]) == ("delete", "create")
 
 
@@ -195,13 +191,21 @@ def test_accounts_that_could_pass_for_others_and_contracts_that_do_not_fit_begin
 ) -> None:
     owner, _ = by
     owner("CREATE ROLE dev", "GRANT dev TO agent", "ALTER ROLE agent NOINHERIT")
+    schema, base, trigger = (
+        "CREATE ON SCHEMA public",
+        "CREATE ON DATABASE shop",
+        "TRIGGER ON orders",
+    )
+    given = (
+        (schema, "agent"),
+        (schema, "dev"),
+        (base, "dev"),
+        (trigger, "dev"),
+        (trigger, "PUBLIC"),
+    )
     for wrong, back in (
-        ("GRANT CREATE ON SCHEMA public TO agent", "REVOKE CREATE ON SCHEMA public FROM agent"),
         ("ALTER TABLE orders OWNER TO agent", "ALTER TABLE orders OWNER TO owner"),
-        ("GRANT TRIGGER ON orders TO PUBLIC", "REVOKE TRIGGER ON orders FROM PUBLIC"),
-        ("GRANT TRIGGER ON orders TO dev", "REVOKE TRIGGER ON orders FROM dev"),
-        ("GRANT CREATE ON SCHEMA public TO dev", "REVOKE CREATE ON SCHEMA public FROM dev"),
-        ("GRANT CREATE ON DATABASE shop TO dev", "REVOKE CREATE ON DATABASE shop FROM dev"),
+        *((f"GRANT {what} TO {who}", f"REVOKE {what} FROM {who}") for what, who in given),
     ):
         owner(wrong)
         assert call("--begin") == 2
@@ -211,12 +215,12 @@ def test_accounts_that_could_pass_for_others_and_contracts_that_do_not_fit_begin
         owner(back)
     (keys / "notes.yaml").write_text(CONTRACT.replace("orders, customer", "no_such"))
     assert call("--begin") == 2
-    given = ("--agent", "agent", "--key", "gate.pem", "--begin")
+    more = ("--agent", "agent", "--key", "gate.pem", "--begin")
     there = ("guard", "notes.yaml", "--state", f"db={url.replace('owner@', 'agent@')}")
     (keys / "notes.yaml").write_text(CONTRACT)
-    assert run([*there, *given]) == 2
+    assert run([*there, *more]) == 2
     for wrong in ("shop.sqlite", "mysql://h/x"):
-        assert run([*there[:3], f"db={wrong}", *given]) == 2
+        assert run([*there[:3], f"db={wrong}", *more]) == 2
     assert call("--once", "--alert", 'a "b') == 2
     owner("DO $$ BEGIN ASSERT (SELECT count(*) = 0 FROM pg_replication_slots); END $$")
 
@@ -225,10 +229,8 @@ def test_accounts_that_could_pass_for_others_and_contracts_that_do_not_fit_begin
 def test_a_guard_that_is_killed_loses_and_doubles_nothing(url: str, by, call, keys: Path) -> None:
     _, agent = by
     call("--begin")
-    words = [
-        sys.executable, "-m", "statediff", "guard", "notes.yaml", "--state", f"db={url}", "--agent",
-        "agent", "--key", "gate.pem",
-    ]  # fmt: skip
+    words = [sys.executable, "-m", "statediff", "guard", "notes.yaml", "--state", f"db={url}",
+             "--agent", "agent", "--key", "gate.pem"]  # fmt: skip
     number, lines = 0, keys / ".statediff" / "gate" / LINES
     for end in (signal.SIGKILL, signal.SIGKILL, signal.SIGINT):
         at_work, before = subprocess.Popen(words, cwd=keys), number

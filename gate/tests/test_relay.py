@@ -145,36 +145,21 @@ def test_a_letter_goes_on_is_kept_or_is_refused(opened, outbox: OutboxProcess) -
 
 def test_an_address_that_servers_read_differently_gets_no_letter(opened, outbox) -> None:
     gate, port = opened
-    with smtplib.SMTP("127.0.0.1", port) as client:
-        client.ehlo()
-        client.docmd("MAIL", "FROM:<me@x.org>")
-        client.docmd("RCPT", 'TO:<"eve@evil.org">')
-        assert client.data(letter("x"))[0] == 550
     mail = gate.participant("outbox")
-    for odd in ('"ada@x.org"', "ada@x.org>\r\nRCPT TO:<eve@x.org", "ada(x)@x.org", "a,ada@x.org",
+    for odd in ('"eve@evil.org"', "ada@x.org>\r\nRCPT TO:<eve@x.org", "ada(x)@x.org", "a,ada@x.org",
                 "@evil.org:ada@x.org", "Ada <ada@x.org>", "ada@x.org\0", ""):  # fmt: skip
         said = gate.execute([mail.keep("me@x.org", [odd], letter("x"))])
         assert "no plain address" in said.why, odd
         assert "no plain address" in gate.execute([mail.keep(odd or " ", [], letter("x"))]).why
-    assert there(outbox) == []
     assert send(port, "ada@x.org")[0] == 250
     assert there(outbox) == ["ada@x.org"]
 
 
-def test_a_client_is_not_hung_up_on_while_its_letter_is_judged(keys, outbox, monkeypatch) -> None:
-    monkeypatch.setattr("statediff_gate.letters.relay._IDLE_SECONDS", 0.4)
-    slow, give = threading.Event(), MailGate._give
-    monkeypatch.setattr(MailGate, "_give", lambda *each: (slow.wait(1.5), give(*each))[1])
-    url = f"smtp://127.0.0.1:{outbox.smtp_port}"
-    with (
-        Gate(CONTRACT, {"outbox": url}, folder=keys / "r", key=keys / "gate.pem") as gate,
-        listening(gate, "outbox", "127.0.0.1", 0) as port,
-    ):
-        assert send(port, "ada@x.org")[0] == 250
-
-
-def test_what_the_next_server_does_not_take_is_not_sent(opened, outbox: OutboxProcess) -> None:
+def test_what_the_next_server_does_not_take_is_not_sent(opened, outbox, monkeypatch) -> None:
     _, port = opened
+    monkeypatch.setattr("statediff_gate.letters.relay._IDLE_SECONDS", 0.4)
+    wait, give = threading.Event().wait, MailGate._give
+    monkeypatch.setattr(MailGate, "_give", lambda *each: (wait(1.5), give(*each))[1])
     outbox.stop()
     assert send(port, "ada@x.org")[0] == 451
     outbox.start()
