@@ -73,7 +73,7 @@ def remove(path: Path) -> None:
 def empty(folder: Path) -> None:
     """Nothing is in the folder any more; links are removed, never followed.
 
-    A folder inside is dissolved: what it holds is moved up and looked at again. So no path grows
+    A folder inside is dissolved: the folders in it are moved up and looked at again. So no path grows
     and nothing recurses, however deep an agent has nested its folders.
     """
     top = os.open(folder, _FOLDER_FLAGS)
@@ -104,8 +104,10 @@ def _dissolved(name: str, top: int) -> list[str]:
     moved: list[str] = []
     try:
         for below in os.listdir(inner):  # noqa: PTH208 - as above
-            if _is_folder(below, inner):
-                os.close(inner_folder(below, inner))  # to move it is to write its `..`
+            if not _is_folder(below, inner):
+                os.unlink(below, dir_fd=inner)
+                continue
+            os.close(inner_folder(below, inner))  # to move it is to write its `..`
             moved.append(f".{secrets.token_hex(16)}")
             os.rename(below, moved[-1], src_dir_fd=inner, dst_dir_fd=top)
     finally:
