@@ -28,7 +28,7 @@ LINES: Final = {
 }
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 15_400
-TESTS: Final = 116_630
+TESTS: Final = 116_800
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
 GATE: Final = 3_000

@@ -98,7 +98,7 @@ class Cursor(list[Any]):
 def gated_agent(agents: str, agent: str, folder: str, database: str, place: str, to: str) -> None:
     """Run the agent's program here, its database and its mail behind a gate."""
     from statediff_gate import Gate, Refused
-    from statediff_gate.letters.relay import listening
+    from statediff_gate.relay import listening
 
     sys.path.insert(0, str(ROOT / "contracts"))
     import databases  # type: ignore[import-not-found]

@@ -81,7 +81,7 @@ def gate(
     if doors.mcp or doors.listen:
         with _gate(contract, systems, account, records, key) as opened:
             if doors.listen:
-                from statediff_gate.letters.relay import serve
+                from statediff_gate.relay import serve
 
                 serve(opened, doors.listen)
             else:

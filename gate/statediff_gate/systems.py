@@ -50,12 +50,12 @@ def open_participants(
             url = str(place)
             # Few gates stand before one of these, and its drivers take long to load.
             if is_repository(place):
-                from statediff_gate.pushes import repository  # noqa: PLC0415 - as said
+                from statediff_gate import repository  # noqa: PLC0415 - as said
 
                 kept = journal.beside("pushes.json")
                 found[name] = repository.GitGate(name, Path(url), refine, kept)
             elif url.startswith("smtp://"):
-                from statediff_gate.letters import mail  # noqa: PLC0415 - as said
+                from statediff_gate import mail  # noqa: PLC0415 - as said
 
                 found[name] = mail.MailGate(name, url, journal.beside("letters"))
             elif url.startswith(_MARIADB):

@@ -15,9 +15,9 @@ from typing import ClassVar
 import pytest
 from statediff_gate import Gate
 from statediff_gate.conformance import AdapterSuite
-from statediff_gate.letters.mail import MailGate
-from statediff_gate.letters.relay import listening
+from statediff_gate.mail import MailGate
 from statediff_gate.participant import Answer, Participant
+from statediff_gate.relay import listening
 from statediff_office.mail.source import Deliveries, OutboxProcess
 
 from statediff.cli.main import run
@@ -157,7 +157,7 @@ def test_an_address_that_servers_read_differently_gets_no_letter(opened, outbox)
 
 def test_what_the_next_server_does_not_take_is_not_sent(opened, outbox, monkeypatch) -> None:
     _, port = opened
-    monkeypatch.setattr("statediff_gate.letters.relay._IDLE_SECONDS", 0.4)
+    monkeypatch.setattr("statediff_gate.relay._IDLE_SECONDS", 0.4)
     wait, give = threading.Event().wait, MailGate._give
     monkeypatch.setattr(MailGate, "_give", lambda *each: (wait(1.5), give(*each))[1])
     outbox.stop()

@@ -1,1 +1,1 @@
-"""Pushes to a git repository before they count: the hooks, and the repository as a participant."""
+"""Pushes to a git repository before they count: the hooks, and the kit that tries them."""

@@ -23,7 +23,7 @@ from statediff.errors import StatediffError, UsageError
 from statediff.model.values import printable
 from statediff.model.verdict import Decision
 from statediff_gate.gate import Gate
-from statediff_gate.letters.mail import LATER, MailGate
+from statediff_gate.mail import LATER, MailGate
 from statediff_gate.participant import Refused
 
 _MOST_BYTES: Final = 10 * 1024 * 1024

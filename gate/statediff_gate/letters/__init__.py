@@ -1,1 +1,0 @@
-"""Letters before they are sent: a mail server for the agent."""
