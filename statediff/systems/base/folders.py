@@ -73,7 +73,7 @@ def remove(path: Path) -> None:
 def empty(folder: Path) -> None:
     """Nothing is in the folder any more; links are removed, never followed.
 
-    A folder inside is dissolved: the folders in it are moved up and looked at again. So no path grows
+    A folder inside is dissolved: folders in it are moved up and looked at again. So no path grows
     and nothing recurses, however deep an agent has nested its folders.
     """
     top = os.open(folder, _FOLDER_FLAGS)
