@@ -57,10 +57,11 @@ SELECT table_name, engine FROM information_schema.tables WHERE table_schema = {d
 AND table_type NOT IN ('VIEW', 'SYSTEM VIEW', 'SEQUENCE') AND coalesce(engine, '') <> 'InnoDB'
 """
 _CHECKS: Final = "SELECT @@foreign_key_checks AND @@check_constraint_checks AND @@unique_checks"
-_FIRST: Final = re.compile(
-    r"(?:[\s(]|--(?=\s)[^\n\0]*|#[^\n\0]*|/\*(?!M?!).*?\*/)*+(\w*)", re.DOTALL | re.ASCII
+_BLANK: Final = re.compile(
+    r"[\s(]+|--(?=\s)[^\n\0]*|#[^\n\0]*|/\*(?!M?!).*?\*/", re.DOTALL | re.ASCII
 )
-"""The first word of a statement behind comments; a comment that the server executes is none."""
+"""White space or a comment before the first word; a comment that the server executes is none."""
+_WORD: Final = re.compile(r"\w*", re.ASCII)
 _TAKEN: Final = re.compile(
     r"select|with|values|insert|replace|update|delete|call|do|set|show|desc|describe|explain|use",
     re.IGNORECASE,
@@ -385,8 +386,11 @@ def _net(entity: EntityType, changes: Iterable[Change]) -> Edits:
 
 def _require_plain(statement: str) -> None:
     """The statement can only read, write rows, or set something harmless. Raises `Refused`."""
-    found = _FIRST.match(statement)
-    word = found[1].upper() if found is not None else ""
+    at = 0
+    while (blank := _BLANK.match(statement, at)) is not None:
+        at = blank.end()
+    found = _WORD.match(statement, at)
+    word = found[0].upper() if found is not None else ""
     if not _TAKEN.fullmatch(word):
         raise Refused(f"{word or statement[:9]!r}: no statement of a transaction before a gate")
     if word == "SET" and (never := _NEVER_SET.search(statement)) is not None:
