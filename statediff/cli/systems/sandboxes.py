@@ -70,7 +70,9 @@ def up(
         float | None, option("N", "Stop after N seconds [default: at Ctrl-C].", "--seconds")
     ] = None,
     rebase: RebaseOption = False,
-    fork: Annotated[str | None, option("FOLDER", "What `sandbox fork` kept.", "--fork", hidden=True)] = None,
+    fork: Annotated[
+        str | None, option("FOLDER", "What `sandbox fork` kept.", "--fork", hidden=True)
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Start a sandbox, say how an agent reaches it, and keep it until Ctrl-C or `sandbox down`."""
