@@ -10,7 +10,7 @@ import pytest
 from tests.code import CHECKOUT, PACKAGES
 
 LINES: Final = {
-    "statediff": 116_950,
+    "statediff": 116_050,
     "statediff_chat": 2_600,
     "statediff_cloud": 3_700,
     "statediff_containers": 2_400,
@@ -21,7 +21,7 @@ LINES: Final = {
     "statediff_mariadb": 4_000,
     "statediff_office": 5_415,
     "statediff_payments": 1_800,
-    "statediff_postgres": 6_150,
+    "statediff_postgres": 6_000,
     "statediff_trackers": 5_600,
     "statediff_hosts": 4_000,
     "statediff_lab": 29_550,
