@@ -76,6 +76,7 @@ LIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.node
 def test_what_was_observed_is_in_the_bundle_and_shown_at_each_tier_to_whom_it_may_be() -> None:
     bundle, signed = trial()
     found = v.verify(sealed(with_observation(bundle, signed)), KEYS)
