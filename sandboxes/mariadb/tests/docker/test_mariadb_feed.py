@@ -421,7 +421,7 @@ def test_wide_values_are_told_by_digest_by_scan_and_by_the_log(run):
     )
     run.feed.detach()
     how = refine(parse_schema_file(text.encode(), "schema.yaml"), run.source.name)
-    source = MariaDbSource(run.source.name, run.source._url, how, run.source._own)
+    source = MariaDbSource(run.source.name, run.source._url, how, may_mark=True)
     feed = MariaDbFeed(run.source.name, run.feed._url, how)
     feed.attach()
     try:
