@@ -15,18 +15,12 @@ from statediff.systems.base.plugin import (
     SystemKind,
     SystemPlugin,
     UrlTools,
+    named,
 )
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
-    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
-
-
-def _sandbox() -> type[System]:
-    from notes_system import NotesSystem
-
-    return NotesSystem
 
 
 def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
@@ -44,7 +38,7 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
 PLUGIN = SystemPlugin(
     interface=1,
     # `kind: notes` in a pack.
-    kinds=(SystemKind(name="notes", load=_sandbox),),
+    kinds=(SystemKind(name="notes", load=named("notes_system:NotesSystem")),),
     # What an agent may call where a source is reached by `notes://…`.
     tools=UrlTools(schemes=frozenset({"notes"}), make=_tools),
     # `statediff judge --before monday.notes --after tuesday.notes`.

@@ -2,66 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from statediff.systems.base.plugin import (
-    Refinement,
-    StateInput,
     StateReader,
     SystemKind,
     SystemPlugin,
     UrlTools,
+    all_named,
+    by_url,
+    calling,
+    named,
 )
 from statediff.systems.hosted.transport import schemes_of
-
-if TYPE_CHECKING:
-    from statediff.capture.source import Source
-    from statediff.systems.base.protocol import System
-    from statediff.systems.base.tool import Tool
-
-
-def _sandbox() -> type[System]:
-    from statediff_chat.sandbox import SynapseChat
-
-    return SynapseChat
-
-
-def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
-    from statediff_chat.tools import chat_tools
-
-    return chat_tools(source, url)
-
-
-def _sources() -> tuple[type, ...]:
-    from statediff_chat.endpoint import MatrixEndpointSource
-    from statediff_chat.source import SynapseSource
-
-    return (SynapseSource, MatrixEndpointSource)
-
-
-def _endpoint(name: str, state: StateInput, refine: Refinement | None) -> Source:
-    from statediff_chat.endpoint import MatrixEndpointSource
-
-    return MatrixEndpointSource(name, state.url or "", refine)
-
 
 PLUGIN: Final = SystemPlugin(
     interface=1,
     kinds=(
         SystemKind(
             name="synapse",
-            load=_sandbox,
+            load=named("statediff_chat.sandbox:SynapseChat"),
             requirement="statediff[chat]",
             programs=("synapse",),
         ),
     ),
-    sources=_sources,
-    tools=UrlTools(schemes=frozenset({"matrix+http"}), make=_tools),
+    sources=all_named(
+        "statediff_chat.source:SynapseSource", "statediff_chat.endpoint:MatrixEndpointSource"
+    ),
+    tools=UrlTools(
+        schemes=frozenset({"matrix+http"}), make=calling("statediff_chat.tools:chat_tools")
+    ),
     states=StateReader(
         name="chat",
         description="a Matrix account",
         schemes=schemes_of("matrix"),
-        source=_endpoint,
+        source=by_url("statediff_chat.endpoint:MatrixEndpointSource"),
         unreadable="cannot be read as a chat",
     ),
 )

@@ -2,64 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from statediff.systems.base.plugin import (
-    Refinement,
-    StateInput,
     StateReader,
     SystemKind,
     SystemPlugin,
     UrlTools,
+    all_named,
+    by_url,
+    calling,
+    named,
 )
 from statediff.systems.hosted.transport import schemes_of
-
-if TYPE_CHECKING:
-    from statediff.capture.source import Source
-    from statediff.systems.base.protocol import System
-    from statediff.systems.base.tool import Tool
-
-
-def _sandbox() -> type[System]:
-    from statediff_cloud.sandbox import EmbeddedAccount
-
-    return EmbeddedAccount
-
-
-def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
-    from statediff_cloud.tools import aws_tools
-
-    return aws_tools(source, url)
-
-
-def _sources() -> tuple[type, ...]:
-    from statediff_cloud.endpoint import AwsEndpointSource
-    from statediff_cloud.source import AwsSource
-
-    return (AwsSource, AwsEndpointSource)
-
-
-def _endpoint(name: str, state: StateInput, refine: Refinement | None) -> Source:
-    from statediff_cloud.endpoint import AwsEndpointSource
-
-    return AwsEndpointSource(name, state.url or "", refine)
-
 
 PLUGIN: Final = SystemPlugin(
     interface=1,
     kinds=(
         SystemKind(
-            name="aws", load=_sandbox, requirement="statediff[cloud]", programs=("moto", "flask")
+            name="aws",
+            load=named("statediff_cloud.sandbox:EmbeddedAccount"),
+            requirement="statediff[cloud]",
+            programs=("moto", "flask"),
         ),
     ),
-    sources=_sources,
-    tools=UrlTools(schemes=frozenset({"aws+http"}), make=_tools),
+    sources=all_named(
+        "statediff_cloud.source:AwsSource", "statediff_cloud.endpoint:AwsEndpointSource"
+    ),
+    tools=UrlTools(
+        schemes=frozenset({"aws+http"}), make=calling("statediff_cloud.tools:aws_tools")
+    ),
     states=StateReader(
         name="cloud",
         description="an account of AWS",
         schemes=schemes_of("aws") | {"aws"},
         requirement="statediff[cloud]",
-        source=_endpoint,
+        source=by_url("statediff_cloud.endpoint:AwsEndpointSource"),
         unreadable="cannot be read as an account",
     ),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from statediff.systems.base.plugin import (
@@ -13,40 +13,13 @@ from statediff.systems.base.plugin import (
     SystemKind,
     SystemPlugin,
     UrlTools,
+    all_named,
+    calling,
+    named,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from statediff.capture.source import Source
-    from statediff.systems.base.faults import Below
-    from statediff.systems.base.protocol import System
-    from statediff.systems.base.tool import Tool
-    from statediff.systems.base.wire import Wire
-
-
-def _bare() -> type[System]:
-    from statediff_git.sandbox import EmbeddedRepository
-
-    return EmbeddedRepository
-
-
-def _checkout() -> type[System]:
-    from statediff_git.sandbox import EmbeddedCheckout
-
-    return EmbeddedCheckout
-
-
-def _server() -> type[System]:
-    from statediff_git.server import GitHttpServer
-
-    return GitHttpServer
-
-
-def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
-    from statediff_git.tools import repository_tools
-
-    return repository_tools(source, url)
 
 
 def _is_bare_url(url: str) -> bool:
@@ -73,34 +46,25 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return GitSource(name, state.path.absolute(), refine)
 
 
-def _sources() -> tuple[type, ...]:
-    from statediff_git.source import GitSource
-    from statediff_git.testruns.source import TestRunSource
-
-    return (GitSource, TestRunSource)
-
-
-def _faults() -> Mapping[str, Below]:
-    from statediff_git.faults import FAULTS
-
-    return FAULTS
-
-
-def _wire() -> Wire:
-    from statediff_git.wire import WIRE
-
-    return WIRE
-
-
 PLUGIN: Final = SystemPlugin(
     interface=1,
     kinds=(
-        SystemKind(name="git", load=_bare),
-        SystemKind(name="git-checkout", load=_checkout),
-        SystemKind(name="git-http", load=_server, requirement="statediff[docker]"),
+        SystemKind(name="git", load=named("statediff_git.sandbox:EmbeddedRepository")),
+        SystemKind(name="git-checkout", load=named("statediff_git.sandbox:EmbeddedCheckout")),
+        SystemKind(
+            name="git-http",
+            load=named("statediff_git.server:GitHttpServer"),
+            requirement="statediff[docker]",
+        ),
     ),
-    sources=_sources,
-    tools=UrlTools(schemes=frozenset({"file", "http", "https"}), make=_tools, answers=_is_bare_url),
+    sources=all_named(
+        "statediff_git.source:GitSource", "statediff_git.testruns.source:TestRunSource"
+    ),
+    tools=UrlTools(
+        schemes=frozenset({"file", "http", "https"}),
+        make=calling("statediff_git.tools:repository_tools"),
+        answers=_is_bare_url,
+    ),
     states=StateReader(
         name="repo",
         description="a git repository",
@@ -109,6 +73,6 @@ PLUGIN: Final = SystemPlugin(
         sandbox=_sandbox_kind,
         sandbox_types="git",
     ),
-    faults=_faults,
-    wire=_wire,
+    faults=named("statediff_git.faults:FAULTS"),
+    wire=named("statediff_git.wire:WIRE"),
 )

@@ -11,28 +11,13 @@ from statediff.systems.base.plugin import (
     SystemKind,
     SystemPlugin,
     UrlTools,
+    all_named,
+    named,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from statediff.capture.source import Source
-    from statediff.model.schema import EntityType
-    from statediff.systems.base.faults import Below
-    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
-
-
-def _sandbox() -> type[System]:
-    from statediff_mariadb.sandbox import MariaDbSystem
-
-    return MariaDbSystem
-
-
-def _sandbox_by_url() -> type[System]:
-    from statediff_mariadb.byurl import MariaDbByUrl
-
-    return MariaDbByUrl
 
 
 def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
@@ -50,35 +35,17 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return MariaDbSource(name, url, refine, tables=tables)
 
 
-def _object_types() -> tuple[EntityType, ...]:
-    from statediff_mariadb.catalogue import OBJECT_TYPES
-
-    return OBJECT_TYPES
-
-
-def _sources() -> tuple[type, ...]:
-    from statediff_mariadb.source import MariaDbSource
-
-    return (MariaDbSource,)
-
-
-def _faults() -> Mapping[str, Below]:
-    from statediff_mariadb.faults import FAULTS
-
-    return FAULTS
-
-
 PLUGIN: Final = SystemPlugin(
     interface=1,
     kinds=(
         SystemKind(
             name="mariadb",
-            load=_sandbox,
-            by_url=_sandbox_by_url,
+            load=named("statediff_mariadb.sandbox:MariaDbSystem"),
+            by_url=named("statediff_mariadb.byurl:MariaDbByUrl"),
             requirement="statediff[docker]",
         ),
     ),
-    sources=_sources,
+    sources=all_named("statediff_mariadb.source:MariaDbSource"),
     tools=UrlTools(schemes=frozenset({"mysql"}), make=_tools, requirement="statediff[docker]"),
     states=StateReader(
         name="db",
@@ -89,6 +56,6 @@ PLUGIN: Final = SystemPlugin(
         sandbox=lambda _path: ("mariadb", "url"),
         unreadable="cannot be read as a database",
     ),
-    object_types=_object_types,
-    faults=_faults,
+    object_types=named("statediff_mariadb.catalogue:OBJECT_TYPES"),
+    faults=named("statediff_mariadb.faults:FAULTS"),
 )

@@ -13,28 +13,16 @@ from statediff.systems.base.plugin import (
     SystemKind,
     SystemPlugin,
     UrlTools,
+    all_named,
+    named,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from statediff.capture.source import Source
     from statediff.model.schema import EntityType
-    from statediff.systems.base.faults import Below
-    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
-
-
-def _sandbox() -> type[System]:
-    from statediff_postgres.sandbox import PostgresSystem
-
-    return PostgresSystem
-
-
-def _sandbox_by_url() -> type[System]:
-    from statediff_postgres.byurl import PostgresByUrl
-
-    return PostgresByUrl
 
 
 def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
@@ -59,18 +47,6 @@ def _object_types() -> tuple[EntityType, ...]:
     return (*(listing.type for listing in LISTINGS), STRUCTURE_TYPE)
 
 
-def _sources() -> tuple[type, ...]:
-    from statediff_postgres.source import PostgresSource
-
-    return (PostgresSource,)
-
-
-def _faults() -> Mapping[str, Below]:
-    from statediff_postgres.faults import FAULTS
-
-    return FAULTS
-
-
 def _checks() -> Iterator[Check]:
     try:
         from statediff_postgres.machines import chosen
@@ -90,12 +66,12 @@ PLUGIN: Final = SystemPlugin(
     kinds=(
         SystemKind(
             name="postgres",
-            load=_sandbox,
-            by_url=_sandbox_by_url,
+            load=named("statediff_postgres.sandbox:PostgresSystem"),
+            by_url=named("statediff_postgres.byurl:PostgresByUrl"),
             requirement="statediff[postgres]",
         ),
     ),
-    sources=_sources,
+    sources=all_named("statediff_postgres.source:PostgresSource"),
     tools=UrlTools(schemes=frozenset({"postgresql"}), make=_tools, requirement="statediff[docker]"),
     states=StateReader(
         name="db",
@@ -107,6 +83,6 @@ PLUGIN: Final = SystemPlugin(
         unreadable="cannot be read as a database",
     ),
     object_types=_object_types,
-    faults=_faults,
+    faults=named("statediff_postgres.faults:FAULTS"),
     checks=_checks,
 )

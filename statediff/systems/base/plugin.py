@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -168,3 +169,29 @@ class SystemPlugin:
     """The exact images that servers of this process run in, and that of an agent: name → digest."""
     checks: Callable[[], Iterator[Check]] | None = None
     """The checks of this machine on which it depends, for `doctor`."""
+
+
+def named(place: str) -> Callable[[], Any]:
+    """Imports `module:NAME` when it is called, and returns what has the name there."""
+    module, _, name = place.partition(":")
+    return lambda: getattr(import_module(module), name)
+
+
+def all_named(*places: str) -> Callable[[], tuple[Any, ...]]:
+    """Imports every `module:NAME` when it is called, and returns what has the names, in order."""
+    return lambda: tuple(named(place)() for place in places)
+
+
+def calling(place: str) -> Callable[..., Any]:
+    """Imports `module:NAME` when it is called, and calls that with the same arguments."""
+    load = named(place)
+
+    def call(*given: Any) -> Any:
+        return load()(*given)
+
+    return call
+
+
+def by_url(place: str) -> Callable[[str, StateInput, Refinement | None], Source]:
+    """Makes sources of the class `module:NAME` by their name, URL and refinement."""
+    return lambda name, state, refine: calling(place)(name, state.url or "", refine)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from statediff.systems.base.plugin import SystemKind, SystemPlugin
+from statediff.systems.base.plugin import SystemKind, SystemPlugin, named
 
-if TYPE_CHECKING:
-    from statediff.systems.base.protocol import System
-
-
-def _sandbox() -> type[System]:
-    from statediff.systems.external.sandbox import ExternalSystem
-
-    return ExternalSystem
-
-
-PLUGIN: Final = SystemPlugin(interface=1, kinds=(SystemKind(name="external", load=_sandbox),))
+PLUGIN: Final = SystemPlugin(
+    interface=1,
+    kinds=(
+        SystemKind(
+            name="external", load=named("statediff.systems.external.sandbox:ExternalSystem")
+        ),
+    ),
+)

@@ -13,24 +13,16 @@ from statediff.systems.base.plugin import (
     SystemKind,
     SystemPlugin,
     UrlTools,
+    all_named,
+    named,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from statediff.capture.source import Source
-    from statediff.systems.base.faults import Below
-    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
 _ADMINISTRATION: Final = frozenset({".git"})
 """The parts of a checkout that are no files of its work tree."""
-
-
-def _sandbox() -> type[System]:
-    from statediff.systems.files.sandbox import EmbeddedDirectory
-
-    return EmbeddedDirectory
 
 
 def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
@@ -45,22 +37,12 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return FilesSource(name, state.path.absolute(), refine)
 
 
-def _sources() -> tuple[type, ...]:
-    from statediff.systems.files.source import FilesSource
-
-    return (FilesSource,)
-
-
-def _faults() -> Mapping[str, Below]:
-    from statediff.systems.files.faults import FAULTS
-
-    return FAULTS
-
-
 PLUGIN: Final = SystemPlugin(
     interface=1,
-    kinds=(SystemKind(name="files", load=_sandbox),),
-    sources=_sources,
+    kinds=(
+        SystemKind(name="files", load=named("statediff.systems.files.sandbox:EmbeddedDirectory")),
+    ),
+    sources=all_named("statediff.systems.files.source:FilesSource"),
     tools=UrlTools(schemes=frozenset({"file"}), make=_tools, is_general=True),
     states=StateReader(
         name="files",
@@ -70,5 +52,5 @@ PLUGIN: Final = SystemPlugin(
         sandbox=lambda _path: ("files", "tree"),
         is_general=True,
     ),
-    faults=_faults,
+    faults=named("statediff.systems.files.faults:FAULTS"),
 )

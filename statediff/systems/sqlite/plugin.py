@@ -15,25 +15,16 @@ from statediff.systems.base.plugin import (
     SystemKind,
     SystemPlugin,
     UrlTools,
+    all_named,
+    named,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from statediff.capture.source import Source
-    from statediff.model.schema import EntityType
-    from statediff.systems.base.faults import Below
-    from statediff.systems.base.protocol import System
     from statediff.systems.base.tool import Tool
 
 _MAGIC: Final = b"SQLite format 3\x00"
 _SUFFIXES: Final = frozenset({".db", ".sqlite", ".sqlite3"})
-
-
-def _sandbox() -> type[System]:
-    from statediff.systems.sqlite.sandbox import EmbeddedDatabase
-
-    return EmbeddedDatabase
 
 
 def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
@@ -75,28 +66,12 @@ def _path(url: str) -> Path:
     return Path(unquote(place.removeprefix("sqlite:///")))
 
 
-def _object_types() -> tuple[EntityType, ...]:
-    from statediff.systems.sqlite.object_types import OBJECT_TYPES
-
-    return OBJECT_TYPES
-
-
-def _sources() -> tuple[type, ...]:
-    from statediff.systems.sqlite.source import SqliteSource
-
-    return (SqliteSource,)
-
-
-def _faults() -> Mapping[str, Below]:
-    from statediff.systems.sqlite.faults import FAULTS
-
-    return FAULTS
-
-
 PLUGIN: Final = SystemPlugin(
     interface=1,
-    kinds=(SystemKind(name="sqlite", load=_sandbox),),
-    sources=_sources,
+    kinds=(
+        SystemKind(name="sqlite", load=named("statediff.systems.sqlite.sandbox:EmbeddedDatabase")),
+    ),
+    sources=all_named("statediff.systems.sqlite.source:SqliteSource"),
     tools=UrlTools(schemes=frozenset({"sqlite"}), make=_tools),
     states=StateReader(
         name="db",
@@ -108,6 +83,6 @@ PLUGIN: Final = SystemPlugin(
         sandbox=lambda _path: ("sqlite", "file"),
         unreadable="cannot be read as a database",
     ),
-    object_types=_object_types,
-    faults=_faults,
+    object_types=named("statediff.systems.sqlite.object_types:OBJECT_TYPES"),
+    faults=named("statediff.systems.sqlite.faults:FAULTS"),
 )

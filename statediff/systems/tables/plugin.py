@@ -14,13 +14,14 @@ from statediff.systems.base.plugin import (
     StateReader,
     SystemKind,
     SystemPlugin,
+    all_named,
+    named,
 )
 from statediff.systems.tables.shape import MAX_BYTES, Given, read_document
 
 if TYPE_CHECKING:
     from statediff.capture.source import Clock, Source
     from statediff.model.readings import Capture
-    from statediff.systems.base.protocol import System
 
 
 def _contents(states: Sequence[StateInput]) -> list[Given | None]:
@@ -134,22 +135,12 @@ def kept(
     return pair
 
 
-def _sources() -> tuple[type, ...]:
-    from statediff.systems.tables.source import TablesSource
-
-    return (TablesSource,)
-
-
-def _sandbox() -> type[System]:
-    from statediff.systems.tables.sandbox import EmbeddedTables
-
-    return EmbeddedTables
-
-
 PLUGIN: Final = SystemPlugin(
     interface=1,
-    kinds=(SystemKind(name="tables", load=_sandbox),),
-    sources=_sources,
+    kinds=(
+        SystemKind(name="tables", load=named("statediff.systems.tables.sandbox:EmbeddedTables")),
+    ),
+    sources=all_named("statediff.systems.tables.source:TablesSource"),
     states=StateReader(
         name="tables",
         description="JSON tables",

@@ -1,5 +1,6 @@
 """Systems are found by their plug-in objects, and messages say what is missing, wrong or twice."""
 
+import re
 import sqlite3
 import subprocess
 import sys
@@ -199,3 +200,14 @@ def test_loading_all_plugins_loads_no_system_and_no_library() -> None:
     names = {"databases.dialects", "hosted.transport", "objects.schemes", "systems.hosted"}
     names.add("tables.shape")
     assert {".".join(name.split(".")[-2:]) for name in parts - ours - packages - base} == names
+
+
+@pytest.mark.parametrize(
+    "plugin", sorted(file for package in PACKAGES for file in package.rglob("plugin.py")), ids=str
+)
+def test_what_a_plugin_names_is_there(plugin: Path) -> None:
+    for module, name in re.findall(r'"(\w+\.[\w.]+):(\w+)"', plugin.read_text("utf-8")):
+        package, *parts = module.split(".")
+        [file] = [each.joinpath(*parts) for each in PACKAGES if each.name == package]
+        text = file.with_suffix(".py").read_text("utf-8")
+        assert re.search(rf"(?m)^(class |def )?{name}\b", text), f"{module}:{name}"

@@ -5,12 +5,18 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemPlugin,
+    all_named,
+    named,
+)
 from statediff_data.databases.dialects import EXACT, PACKAGES
 
 if TYPE_CHECKING:
     from statediff.capture.source import Source
-    from statediff.model.schema import EntityType
 
 
 def _schemes() -> frozenset[str]:
@@ -28,21 +34,9 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return DatabaseSource(name, url, refine, tables)
 
 
-def _object_types() -> tuple[EntityType, ...]:
-    from statediff_data.databases.catalogue import OBJECT_TYPES
-
-    return OBJECT_TYPES
-
-
-def _sources() -> tuple[type, ...]:
-    from statediff_data.databases.source import DatabaseSource
-
-    return (DatabaseSource,)
-
-
 PLUGIN: Final = SystemPlugin(
     interface=1,
-    sources=_sources,
+    sources=all_named("statediff_data.databases.source:DatabaseSource"),
     states=StateReader(
         name="db",
         description="a database by SQLAlchemy",
@@ -52,5 +46,5 @@ PLUGIN: Final = SystemPlugin(
         is_general=True,
         unreadable="cannot be read as a database",
     ),
-    object_types=_object_types,
+    object_types=named("statediff_data.databases.catalogue:OBJECT_TYPES"),
 )

@@ -5,7 +5,13 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from statediff.systems.base.plugin import Refinement, StateInput, StateReader, SystemPlugin
+from statediff.systems.base.plugin import (
+    Refinement,
+    StateInput,
+    StateReader,
+    SystemPlugin,
+    all_named,
+)
 from statediff_data.objects.schemes import FOLDERS, STORES
 
 if TYPE_CHECKING:
@@ -20,15 +26,9 @@ def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
     return ObjectsSource(name, state.url or "", refine)
 
 
-def _sources() -> tuple[type, ...]:
-    from statediff_data.objects.source import ObjectsSource
-
-    return (ObjectsSource,)
-
-
 PLUGIN: Final = SystemPlugin(
     interface=1,
-    sources=_sources,
+    sources=all_named("statediff_data.objects.source:ObjectsSource"),
     states=StateReader(
         name="objects",
         description="objects at a URL",

@@ -2,66 +2,43 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from statediff.systems.base.plugin import (
-    Refinement,
-    StateInput,
     StateReader,
     SystemKind,
     SystemPlugin,
     UrlTools,
+    all_named,
+    by_url,
+    calling,
+    named,
 )
-
-if TYPE_CHECKING:
-    from statediff.capture.source import Source
-    from statediff.systems.base.protocol import System
-    from statediff.systems.base.tool import Tool
-
-
-def _source(name: str, state: StateInput, refine: Refinement | None) -> Source:
-    from statediff_office.calendars.source import CalendarSource
-
-    return CalendarSource(name, state.url or "", refine)
-
-
-def _sandbox() -> type[System]:
-    from statediff_office.calendars.sandbox import EmbeddedCalendars
-
-    return EmbeddedCalendars
-
-
-def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
-    from statediff_office.calendars.tools import calendar_tools
-
-    return calendar_tools(source, url)
-
-
-def _sources() -> tuple[type, ...]:
-    from statediff_office.calendars.source import CalendarSource
-    from statediff_office.calendars.store import RadicaleStoreSource
-
-    return (CalendarSource, RadicaleStoreSource)
-
 
 PLUGIN: Final = SystemPlugin(
     interface=1,
     kinds=(
         SystemKind(
             name="radicale",
-            load=_sandbox,
+            load=named("statediff_office.calendars.sandbox:EmbeddedCalendars"),
             requirement="statediff[office]",
             programs=("radicale",),
         ),
     ),
-    sources=_sources,
-    tools=UrlTools(schemes=frozenset({"caldav", "caldavs"}), make=_tools),
+    sources=all_named(
+        "statediff_office.calendars.source:CalendarSource",
+        "statediff_office.calendars.store:RadicaleStoreSource",
+    ),
+    tools=UrlTools(
+        schemes=frozenset({"caldav", "caldavs"}),
+        make=calling("statediff_office.calendars.tools:calendar_tools"),
+    ),
     states=StateReader(
         name="calendar",
         description="a calendar",
         schemes=frozenset({"caldav", "caldavs"}),
         requirement="statediff[calendar]",
-        source=_source,
+        source=by_url("statediff_office.calendars.source:CalendarSource"),
         unreadable="cannot be read as a calendar",
     ),
 )

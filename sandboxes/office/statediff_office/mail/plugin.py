@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from statediff.systems.base.plugin import SystemKind, SystemPlugin, UrlTools
+from statediff.systems.base.plugin import (
+    SystemKind,
+    SystemPlugin,
+    UrlTools,
+    all_named,
+    calling,
+    named,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from statediff.model.schema import EntityType
-    from statediff.systems.base.faults import Below
-    from statediff.systems.base.protocol import System
-    from statediff.systems.base.tool import Tool
-
-
-def _sandbox() -> type[System]:
-    from statediff_office.mail.sandbox import EmbeddedOutbox
-
-    return EmbeddedOutbox
-
-
-def _tools(source: str, url: str) -> tuple[Tool[Any], ...]:
-    from statediff_office.mail.tools import mail_tools
-
-    return mail_tools(source, url)
-
-
-def _sources() -> tuple[type, ...]:
-    from statediff_office.mail.source import MailSource
-
-    return (MailSource,)
-
-
-def _faults() -> Mapping[str, Below]:
-    from statediff_office.mail.faults import FAULTS
-
-    return FAULTS
 
 
 def _assumed() -> Mapping[str, tuple[EntityType, ...]]:
@@ -47,9 +27,11 @@ def _assumed() -> Mapping[str, tuple[EntityType, ...]]:
 
 PLUGIN: Final = SystemPlugin(
     interface=1,
-    kinds=(SystemKind(name="smtp", load=_sandbox),),
-    sources=_sources,
-    tools=UrlTools(schemes=frozenset({"smtp"}), make=_tools),
-    faults=_faults,
+    kinds=(SystemKind(name="smtp", load=named("statediff_office.mail.sandbox:EmbeddedOutbox")),),
+    sources=all_named("statediff_office.mail.source:MailSource"),
+    tools=UrlTools(
+        schemes=frozenset({"smtp"}), make=calling("statediff_office.mail.tools:mail_tools")
+    ),
+    faults=named("statediff_office.mail.faults:FAULTS"),
     assumed=_assumed,
 )
