@@ -148,10 +148,13 @@ def _section(title: str, body: Iterable[RenderableType]) -> Iterator[RenderableT
 
 
 def _grid(*columns: int | None) -> Table:
-    """A table without lines; a number is a column's least width, None a column that wraps."""
+    """A table without lines; a number is a column's least width, None a column that wraps.
+
+    Each is a character wide at least, also one that is empty: it is drawn so, and measured as none.
+    """
     table = Table.grid(padding=(0, 2, 0, 0))
     for width in columns:
-        table.add_column(min_width=width, overflow="fold")
+        table.add_column(min_width=width or 1, overflow="fold")
     return table
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from statediff.evidence.package import Bundle
 from statediff.model.trace import Trace
 from statediff.reports.html.cells import place
 from statediff.reports.line import trial_line
 from statediff.reports.record import delta_name
+from statediff.reports.text import trial_report
 from statediff.reports.wording.worded import worded_judgement
 from tests.traces import judged
 
@@ -63,3 +66,10 @@ def test_a_damaged_bundle_is_worded_without_names(damage: str) -> None:
     worded = worded_judgement(replace(made, files=files))
     assert json.dumps(worded)
     assert all("named" not in delta for delta in worded["deltas"])
+
+
+def test_a_column_that_is_empty_takes_no_character_of_another() -> None:
+    made = bundle(BODY, [{"what": "paid", "n": 3}, {"what": "kept", "n": 0}])
+    told = StringIO()
+    Console(file=told, width=80).print(trial_report(made))
+    assert re.search(r"(?m)^  [+~−]  .* counted *$", told.getvalue())
