@@ -69,7 +69,7 @@ def test_a_damaged_bundle_is_worded_without_names(damage: str) -> None:
 
 
 def test_a_column_that_is_empty_takes_no_character_of_another() -> None:
-    made = bundle(BODY, [{"what": "paid", "n": 3}, {"what": "kept", "n": 0}])
+    made = bundle(IDENTIFY + BODY, [{"what": "paid", "n": 3}, {"what": "kept", "n": 0}])
     told = StringIO()
     Console(file=told, width=80).print(trial_report(made))
-    assert re.search(r"(?m)^  [+~−]  .* counted *$", told.getvalue())
+    assert "  ~  log paid n  1 → 3  counted" in told.getvalue()
