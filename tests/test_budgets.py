@@ -16,7 +16,7 @@ LINES: Final = {
     "statediff_containers": 2_400,
     "statediff_data": 1_200,
     "statediff_erp": 1_000,
-    "statediff_gate": 6_850,
+    "statediff_gate": 7_000,
     "statediff_git": 6_650,
     "statediff_mariadb": 4_000,
     "statediff_office": 5_415,
@@ -31,7 +31,7 @@ BENCHMARKS: Final = 15_400
 TESTS: Final = 116_800
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
-GATE: Final = 3_000
+GATE: Final = 3_180
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
 """Modules of the core."""

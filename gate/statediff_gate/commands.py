@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 StateOption: TypeAlias = Annotated[
     list[str],
-    typer.Option("--state", metavar="NAME=PLACE", help="A SQLite file or the URL of a database."),
+    typer.Option("--state", metavar="NAME=PLACE", help="A file, a folder, a repository or a URL."),
 ]
 AccountOption: TypeAlias = Annotated[
     list[str] | None,

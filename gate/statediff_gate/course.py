@@ -23,7 +23,7 @@ from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType
 from statediff.model.state import LayeredChunks, MemoryChunks, State, Table, row_digest
 from statediff.model.values import Key, key_order, same
-from statediff_gate.participant import Changes, Edits
+from statediff_gate.participant import Changes, Edits, Prepared
 
 Sides: TypeAlias = tuple[Row | None, Row | None]
 Own: TypeAlias = Mapping[str, Mapping[Any, Sides]]
@@ -160,6 +160,12 @@ class Course:
     def world(self, moment: str) -> SourceCapture:
         """The world as it is known, without the agent's part (`before`) or with it (`after`)."""
         return self.capture(moment, self.base if moment == "before" else self.committed())
+
+    def prepared(self, after: State, changes: Changes, doubt: str | None = None) -> Prepared:
+        """A commit that makes the world be `after`, with the changes of its transaction alone."""
+        both = self.capture("before", self.base), self.capture("after", after)
+        doubt = doubt or self.conflict
+        return Prepared(before=both[0], after=both[1], changes=changes, doubt=doubt)
 
     def capture(self, moment: str, state: State) -> SourceCapture:
         """The state as the judge takes it; the same object as long as the state is."""

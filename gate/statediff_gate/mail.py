@@ -178,12 +178,7 @@ class MailGate:
         state = self._state([*self._sent.letters, *more])
         own, changes = self._course.part_of(state)
         self._proposed = state, own
-        return Prepared(
-            before=self._course.capture("before", self._course.base),
-            after=self._course.capture("after", state),
-            changes=changes,
-            doubt=self._course.conflict,
-        )
+        return self._course.prepared(state, changes)
 
     def world(self, moment: str) -> SourceCapture:
         return self._course.world(moment)

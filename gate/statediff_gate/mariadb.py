@@ -214,12 +214,7 @@ class MariaDbGate:
     def _shown(self) -> Prepared:
         course = self._course
         self._proposed = course.with_changes(self._changes)
-        return Prepared(
-            before=course.capture("before", course.base),
-            after=course.capture("after", self._proposed[0]),
-            changes=self._changes,
-            doubt=self._doubt or course.conflict,
-        )
+        return course.prepared(self._proposed[0], self._changes, self._doubt)
 
     def look_again(self) -> Prepared | None:
         try:

@@ -208,12 +208,7 @@ class PostgresGate:
 
     def _shown(self) -> Prepared:
         course, state = self._course, self._proposed[0]
-        return Prepared(
-            before=course.capture("before", course.base),
-            after=course.capture("after", state),
-            changes=self._changes,
-            doubt=self._doubt or course.conflict,
-        )
+        return course.prepared(state, self._changes, self._doubt)
 
     def look_again(self) -> Prepared | None:
         if not self._has_written or self._one(_END_OF_LOG) == self._end:

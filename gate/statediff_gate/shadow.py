@@ -1,12 +1,13 @@
 """A whole run on copies of the systems; what it did there is done to the systems where it is right.
 
-1. Each system is copied: a SQLite file by SQLite's own backup, a PostgreSQL database by its server.
+1. Each system is copied: a SQLite file by SQLite's own backup, a PostgreSQL database by its server,
+   a folder or a checkout entry by entry.
 2. The agent's program runs with the URLs of the copies, and knows no others.
 3. The copies are read, and the run is judged by the whole contract.
 4. What it changed, row by row, is run against the systems through the gate (`statediff_gate.gate`),
    each statement on the condition that the row is as the copy had it. A run that is no MATCH is
    held, whatever its prefix would be; a system that is not as the copy was does not give the same
-   digest, and is held too.
+   digest, and is held too. The copy of a folder takes its place (`statediff_gate.folders`).
 """
 
 from __future__ import annotations
@@ -36,15 +37,18 @@ from statediff.model.readings import Capture, SourceCapture
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Decision, Verdict
 from statediff.reports.line import trial_line
+from statediff.systems.base.folders import remove
+from statediff.systems.base.plugin import Refinement
 from statediff.systems.base.tool import url_variable
 from statediff.systems.sqlite.source import SqliteSource
 from statediff.workspace.inputs import Refinements
+from statediff_gate import folders
 from statediff_gate.course import Course, structural
 from statediff_gate.gate import Gate
 from statediff_gate.outcome import Outcome, Statement
 from statediff_gate.participant import Changes
 from statediff_gate.statements import POSTGRES, SQLITE, edits_of, statements
-from statediff_gate.systems import POSTGRES_URLS, is_file, is_server
+from statediff_gate.systems import POSTGRES_URLS, is_file, is_folder, is_server
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,8 @@ class Shadowed:
     """The statements that do to the systems what it did to the copies."""
     refused: str | None
     """Why that cannot be done to the systems row by row."""
+    copy: Path | None = None
+    """That of a folder, which a hold needs."""
 
 
 def run_on_shadow(
@@ -70,6 +76,10 @@ def run_on_shadow(
 
     The program gets the accounts of `accounts`, and never the evaluator's.
     """
+    if folder := next((name for name, place in systems.items() if is_folder(place)), None):
+        if len(systems) > 1:
+            raise UsageError(f"{folder}: a folder is changed alone, and not with other systems")
+        return _on_copied_folder(contract, folder, systems[folder], program, refined(folder))
     for name, place in systems.items():
         if not (is_file(place) or place.startswith(POSTGRES_URLS)):
             raise UsageError(f"{name}: is not copied; use one of --mcp, --hook and --listen")
@@ -85,12 +95,7 @@ def run_on_shadow(
         given = {n: _as(accounts[n], url) if is_server(url) else url for n, url in urls.items()}
         _run(program, contract, given, said)
         last = {n: each.read(store, _now, first[n].state) for n, each in sources.items()}
-        before, after = _capture("before", first), _capture("after", last)
-        done = kernel.evaluate(
-            contract, before, after,
-            answer=read_answer(said, contract.content.answer.form),
-            facts=kernel.TrialFacts("shadow", agent=Path(program[0]).name, isolation="none"),
-        )  # fmt: skip
+        done = _judged(contract, first, last, said, program)
         try:
             listed = tuple(
                 (name, text, values)
@@ -102,12 +107,63 @@ def run_on_shadow(
     return Shadowed(done.bundle, done.judgement.verdict, listed, None)
 
 
+def _on_copied_folder(
+    contract: ContractFile,
+    name: str,
+    place: str,
+    program: Sequence[str],
+    refine: Refinement | None,
+) -> Shadowed:
+    path = Path(place.removeprefix("file://")).absolute()
+    is_checkout = folders.require_folder(name, path)
+    copy, lock = folders.copied(path, path)
+    try:
+        with tempfile.TemporaryDirectory(prefix="statediff-shadow-") as home:
+            there, first = (
+                folders.read(name, each, refine, is_checkout=is_checkout) for each in (path, copy)
+            )
+            if folders.root_of(there.state) != folders.root_of(first.state):
+                raise UsageError(
+                    f"{name}: has no exact copy: somebody writes there, or owns files of it"
+                )
+            said = Path(home) / "answer"
+            _run(program, contract, {name: copy.as_uri()}, said)
+            last = folders.read(name, copy, refine, is_checkout=is_checkout)
+            done = _judged(contract, {name: first}, {name: last}, said, program)
+    except BaseException:
+        folders.drop(copy, lock)
+        raise
+    os.close(lock)
+    statement = (name, folders.adoption(first.state, copy), ())
+    return Shadowed(done.bundle, done.judgement.verdict, (statement,), None, copy)
+
+
+def _judged(
+    contract: ContractFile,
+    first: Mapping[str, SourceCapture],
+    last: Mapping[str, SourceCapture],
+    answer: Path,
+    program: Sequence[str],
+) -> kernel.Evaluated:
+    return kernel.evaluate(
+        contract,
+        _capture("before", first),
+        _capture("after", last),
+        answer=read_answer(answer, contract.content.answer.form),
+        facts=kernel.TrialFacts("shadow", agent=Path(program[0]).name, isolation="none"),
+    )
+
+
 def pass_on(gate: Gate, shadowed: Shadowed) -> Outcome:
     """Do to the systems what the run did, where it is a MATCH; else hold it."""
-    if shadowed.verdict is Verdict.MATCH and shadowed.refused is None:
-        return gate.execute(shadowed.statements)
-    why = shadowed.refused or f"{shadowed.verdict.value}: {trial_line(shadowed.bundle)}"
-    return gate.execute(shadowed.statements, at_most=(Decision.HOLD, why))
+    at_most = None
+    if shadowed.verdict is not Verdict.MATCH or shadowed.refused is not None:
+        said = f"{shadowed.verdict.value}: {trial_line(shadowed.bundle)}"
+        at_most = Decision.HOLD, shadowed.refused or said
+    outcome = gate.execute(shadowed.statements, at_most=at_most)
+    if shadowed.copy is not None and outcome.decision is not Decision.HOLD:
+        remove(shadowed.copy)
+    return outcome
 
 
 def _statements(

@@ -189,12 +189,7 @@ class SqliteGate:
             state = self._read(course.base)
             own, changes = course.part_of(state)
         self._proposed = state, own, self._header[0] != self._numbers()[0]
-        return Prepared(
-            before=course.capture("before", course.base),
-            after=course.capture("after", state),
-            changes=changes,
-            doubt=course.conflict,
-        )
+        return course.prepared(state, changes)
 
     def world(self, moment: str) -> SourceCapture:
         return self._course.world(moment)

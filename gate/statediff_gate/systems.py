@@ -68,6 +68,10 @@ def open_participants(
 
                 account = accounts.get(name, url)
                 found[name] = postgres.participant(name, url, account, refine, journal)
+            elif is_folder(place):
+                from statediff_gate import folders  # noqa: PLC0415 - as said
+
+                found[name] = folders.FolderGate(name, Path(url.removeprefix("file://")), refine)
             else:
                 file = found[name] = sqlite.participant(name, url, refine)
                 journal.settle(name, file)
@@ -100,7 +104,13 @@ def is_repository(place: Place) -> bool:
     )
 
 
+def is_folder(place: Place) -> bool:
+    """True for a folder of files, or a checkout."""
+    is_one = isinstance(place, str | Path) and Path(str(place).removeprefix("file://")).is_dir()
+    return is_one and not is_repository(place)
+
+
 def is_file(place: Place) -> bool:
     """True for a SQLite file."""
     is_url = str(place).startswith((*_SERVERS, "smtp://"))
-    return not (callable(place) or is_url or is_repository(place))
+    return not (callable(place) or is_url or is_repository(place) or is_folder(place))

@@ -1,0 +1,218 @@
+"""A folder or a checkout behind the gate: a copy of it takes its place in one step.
+
+1. A run works on a copy beside the folder (`copied`), in the same file system.
+2. Its statement is `adopt ROOT COPY`: ROOT is the root of what the copy was made of, so that a
+   folder to which others wrote since is not put back by it.
+3. The copy is copied once more, and that is what is judged: a process that the run left behind has
+   the other one. To commit is to let the two folders change places (`RENAME_EXCHANGE` of Linux),
+   so that a gate that is killed leaves one or the other. What was there before is then removed.
+
+What somebody writes between the last look and that step goes with the folder that was there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar, Final
+
+from statediff.capture.source import Source, SourceUnavailable
+from statediff.errors import InputError, UsageError
+from statediff.model.readings import SourceCapture
+from statediff.model.state import MemoryChunks, State
+from statediff.model.values import printable
+from statediff.systems.base.folders import remove
+from statediff.systems.base.plugin import Refinement
+from statediff.systems.files.source import FilesSource
+from statediff.systems.relational.tools import Scalar
+from statediff_gate.course import Course
+from statediff_gate.participant import Answer, Prepared, Refused
+
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_HERE: Final = -100
+_EXCHANGE: Final = 2
+_WORD: Final = "adopt"
+_RUN, _OWN = "run", "gate"
+
+
+def read(name: str, path: Path, refine: Refinement | None, *, is_checkout: bool) -> SourceCapture:
+    """The folder as a state. Raises `InputError`."""
+    source: Source = FilesSource(name, path, refine)
+    if is_checkout:
+        # Who keeps no checkout behind the gate needs no git.
+        from statediff_git.source import GitSource  # noqa: PLC0415 - as said
+
+        source = GitSource(name, path, refine, is_bare=False)
+    try:
+        return source.read(MemoryChunks(), lambda: datetime.now(UTC), None)
+    except SourceUnavailable as error:
+        raise InputError(f"{name}: cannot be read: {error}") from error
+
+
+def root_of(state: State) -> str:
+    """One digest of all that the state shows."""
+    chunks = [[n, [ref.digest for ref in t.chunks]] for n, t in sorted(state.tables.items())]
+    return hashlib.sha256(json.dumps(chunks).encode()).hexdigest()
+
+
+def require_folder(name: str, path: Path) -> bool:
+    """True for a checkout, False for another folder. `UsageError` where no gate can stand there."""
+    git = path / ".git"
+    if path.is_symlink() or os.path.ismount(path):
+        raise UsageError(f"{name}: a link, or the top of a file system, cannot be exchanged")
+    if git.is_symlink() or git.is_file():
+        raise UsageError(f"{name}: is a worktree whose repository lies elsewhere")
+    return git.is_dir()
+
+
+def copied(path: Path, beside: Path, what: str = _RUN) -> tuple[Path, int]:
+    """A whole copy of the folder beside another one, and its open descriptor, which locks it.
+
+    Raises `UsageError`.
+    """
+    try:
+        copy = tempfile.mkdtemp(dir=beside.parent, prefix=f".{beside.name}.statediff-{what}-")
+        lock = os.open(copy, _FOLDER)
+    except OSError as error:
+        raise UsageError(f"{beside.parent}: cannot be written: {error.strerror}") from error
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    words = ["cp", "-a", "--", f"{path}/.", copy]
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    if done.returncode:
+        drop(Path(copy), lock)
+        raise UsageError(f"{path}: cannot be copied: {printable(done.stderr.strip()[:300])}")
+    return Path(copy), lock
+
+
+def drop(copy: Path, lock: int) -> None:
+    """The copy is gone; the next gate tries again where it cannot be removed now."""
+    with contextlib.suppress(OSError):
+        remove(copy)
+    os.close(lock)
+
+
+def adoption(state: State, copy: Path) -> str:
+    """The statement that the copy, made of a folder in this state, takes its place."""
+    return f"{_WORD} {root_of(state)} {copy}"
+
+
+class FolderGate:
+    """One folder behind the gate."""
+
+    is_durable: ClassVar[bool] = False
+    is_single: ClassVar[bool] = True
+    counters: ClassVar[tuple[str, ...]] = ()
+    product: ClassVar[tuple[str, str] | None] = None
+
+    def __init__(self, name: str, path: Path, refine: Refinement | None = None) -> None:
+        self.name = name
+        self._path, self._refine = path.absolute(), refine
+        self._is_checkout = require_folder(name, self._path)
+        self._own: tuple[Path, int] | None = None
+        self._wanted: Path | None = None
+        self._drop_left()
+        state = self._read(self._path)
+        self._course, self._root = Course(name, state), root_of(state)
+
+    def _read(self, path: Path) -> State:
+        state = read(self.name, path, self._refine, is_checkout=self._is_checkout).state
+        for table in state.tables.values():
+            if not table.enumeration.is_complete:
+                raise InputError(f"{self.name}: not read whole: {table.enumeration.cause}")
+        return state
+
+    def _drop_left(self) -> None:
+        """Remove what gates that are gone had copied."""
+        for left in self._path.parent.glob(f".{self._path.name}.statediff-{_OWN}-*"):
+            lock = os.open(left, _FOLDER)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)  # its gate is at work
+            else:
+                drop(left, lock)
+
+    def require_account(self) -> None:
+        """A folder has no accounts."""
+
+    def begin_run(self) -> None:
+        self._course = Course(self.name, self._course.committed())
+
+    def begin(self, transaction: str) -> None:
+        state = self._seen()
+        if root_of(state) != self._root:
+            self._course.others(self._course.part_of(state)[1])
+            self._root = root_of(state)
+
+    def _seen(self) -> State:
+        """The folder as it is. Raises `Refused`."""
+        try:
+            return self._read(self._path)
+        except InputError as error:
+            raise Refused(str(error)) from error
+
+    def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
+        word, root, copy = [*statement.split(" ", 2), "", ""][:3]
+        if word != _WORD or not copy:
+            raise Refused(f"{self.name}: a folder changes by a run on a copy of it alone")
+        if self._wanted is not None:
+            raise Refused(f"{self.name}: one copy takes its place in a transaction")
+        if root != self._root:
+            raise Refused(f"{self.name}: somebody wrote there since it was copied; run again")
+        self._wanted = Path(copy)
+        return Answer()
+
+    def prepare(self) -> Prepared:
+        state = self._course.committed()
+        if self._wanted is not None:
+            try:
+                self._own = copied(self._wanted, self._path, _OWN)
+                state = self._read(self._own[0])
+            except (InputError, UsageError) as error:
+                raise Refused(f"{self.name}: the copy: {error}") from error
+        own, changes = self._course.part_of(state)
+        self._proposed = state, own
+        return self._course.prepared(state, changes)
+
+    def world(self, moment: str) -> SourceCapture:
+        return self._course.world(moment)
+
+    def look_again(self) -> Prepared | None:
+        return None  # the commit looks itself, also where a person has approved it
+
+    def commit(self) -> None:
+        if self._own is not None:
+            copy, lock = self._own
+            ctypes.CDLL(None).syncfs(lock)  # what takes the place is there after a power cut
+            if root_of(self._seen()) != self._root:
+                raise Refused(f"{self.name}: somebody wrote there in this moment; run again")
+            _exchange(copy, self._path)
+            self._root = root_of(self._proposed[0])
+        self._course.accept(*self._proposed, False)
+        self.abort()
+
+    def abort(self) -> None:
+        own, self._own, self._wanted = self._own, None, None
+        if own is not None:
+            drop(*own)
+
+    close = abort
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """The two folders change places at once. Raises `Refused`."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        raise Refused("this system cannot exchange two folders in one step")
+    if call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) != 0:
+        cause = os.strerror(ctypes.get_errno())
+        raise Refused(f"{other}: the file system does not exchange it: {cause}")
