@@ -31,7 +31,7 @@ BENCHMARKS: Final = 15_400
 TESTS: Final = 116_800
 AGENTS: Final = 11_850
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
-GATE: Final = 3_180
+GATE: Final = 3_190
 """Lines of the tests and proofs of the distribution that came last."""
 MODULES: Final = 530
 """Modules of the core."""

@@ -80,7 +80,7 @@ def copied(path: Path, beside: Path, what: str = _RUN) -> tuple[Path, int]:
     Raises `UsageError`.
     """
     try:
-        copy = tempfile.mkdtemp(dir=beside.parent, prefix=f".{beside.name}.statediff-{what}-")
+        copy = tempfile.mkdtemp(dir=beside.parent, prefix=_copies(beside, what))
         lock = os.open(copy, _FOLDER)
     except OSError as error:
         raise UsageError(f"{beside.parent}: cannot be written: {error.strerror}") from error
@@ -91,6 +91,11 @@ def copied(path: Path, beside: Path, what: str = _RUN) -> tuple[Path, int]:
         drop(Path(copy), lock)
         raise UsageError(f"{path}: cannot be copied: {printable(done.stderr.strip()[:300])}")
     return Path(copy), lock
+
+
+def _copies(folder: Path, what: str) -> str:
+    """How the names of copies of the folder begin, which lie beside it."""
+    return f".{folder.name}.statediff-{what}-"
 
 
 def drop(copy: Path, lock: int) -> None:
@@ -132,7 +137,9 @@ class FolderGate:
 
     def _drop_left(self) -> None:
         """Remove what gates that are gone had copied."""
-        for left in self._path.parent.glob(f".{self._path.name}.statediff-{_OWN}-*"):
+        for left in self._path.parent.iterdir():
+            if not left.name.startswith(_copies(self._path, _OWN)):
+                continue
             lock = os.open(left, _FOLDER)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -162,13 +169,15 @@ class FolderGate:
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
         word, root, copy = [*statement.split(" ", 2), "", ""][:3]
-        if word != _WORD or not copy:
+        place, prefix = Path(copy), _copies(self._path, _RUN)
+        is_copy = place.parent == self._path.parent and place.name.startswith(prefix)
+        if word != _WORD or not is_copy:
             raise Refused(f"{self.name}: a folder changes by a run on a copy of it alone")
         if self._wanted is not None:
             raise Refused(f"{self.name}: one copy takes its place in a transaction")
         if root != self._root:
             raise Refused(f"{self.name}: somebody wrote there since it was copied; run again")
-        self._wanted = Path(copy)
+        self._wanted = place
         return Answer()
 
     def prepare(self) -> Prepared:
@@ -190,12 +199,14 @@ class FolderGate:
         return None  # the commit looks itself, also where a person has approved it
 
     def commit(self) -> None:
-        if self._own is not None:
+        if self._own is not None and self._wanted is not None:
             copy, lock = self._own
             ctypes.CDLL(None).syncfs(lock)  # what takes the place is there after a power cut
             if root_of(self._seen()) != self._root:
                 raise Refused(f"{self.name}: somebody wrote there in this moment; run again")
             _exchange(copy, self._path)
+            with contextlib.suppress(OSError):
+                remove(self._wanted)
             self._root = root_of(self._proposed[0])
         self._course.accept(*self._proposed, False)
         self.abort()

@@ -157,6 +157,7 @@ def test_a_hold_is_committed_where_the_folder_is_as_it_was(gated, keys: Path, ca
         code = run(["hold", "commit", name, "contract.yaml", "--state", "files=out", *given])
         assert code == (1 if others else 0)
         assert (keys / "out" / "c.txt").exists() != others
+    assert len(copies(keys)) == 1  # that of the hold to which others wrote
 
 
 @pytest.mark.parametrize(("make", "said"), [
@@ -171,3 +172,13 @@ def test_what_cannot_be_exchanged_is_refused(
     assert run(["gate", "contract.yaml", "--state", "files=linked", "--key", "gate.pem",
                 "--", "true"]) == 2  # fmt: skip
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["{0}/out", "{0}/.out.statediff-run-x/../out", "/etc", ""])
+def test_nothing_but_a_copy_takes_the_place(keys: Path, place: str) -> None:
+    (keys / "out").mkdir()
+    gate = folders.FolderGate("files", keys / "out")
+    gate.begin("one")
+    with pytest.raises(Refused, match="a copy of it alone"):
+        gate.run(f"adopt {gate._root} {place.format(keys)}")
+    gate.close()
