@@ -48,8 +48,7 @@ def read(name: str, path: Path, refine: Refinement | None, *, is_checkout: bool)
     """The folder as a state. Raises `InputError`."""
     source: Source = FilesSource(name, path, refine)
     if is_checkout:
-        # Who keeps no checkout behind the gate needs no git.
-        from statediff_git.source import GitSource  # noqa: PLC0415 - as said
+        from statediff_git.source import GitSource  # noqa: PLC0415 - of checkouts alone
 
         source = GitSource(name, path, refine, is_bare=False)
     try:
