@@ -48,7 +48,6 @@ def test_every_measure_without_a_server_gives_right_rows(tmp_path: Path) -> None
     names = [
         "diff-memory", "diff-peers", "capture-sqlite", "delta-sqlite", "reset-sqlite",
         "reset-checkout", "verify",
-        "read-findings", "read-indexing", "read-search",
     ]  # fmt: skip
     said: list[str] = []
     rows = list(run(small(tmp_path), names, said.append))

@@ -58,6 +58,11 @@ class PerspectiveTruth:
     blocked: frozenset[str]
     """Subsystems that tell of it and that the actor may not read."""
 
+    @property
+    def needed(self) -> frozenset[str]:
+        """The artifacts to be fetched."""
+        return self.evidence
+
 
 @dataclass(frozen=True)
 class CounterfactualTruth:
@@ -77,6 +82,11 @@ class CounterfactualTruth:
         """The artifacts of both ends."""
         return self.cause_evidence | self.effect_evidence
 
+    @property
+    def needed(self) -> frozenset[str]:
+        """The artifacts to be fetched."""
+        return self.evidence
+
 
 @dataclass(frozen=True)
 class SilenceTruth:
@@ -86,6 +96,11 @@ class SilenceTruth:
     space: frozenset[str]
     evidence: frozenset[str]
     """Artifacts of the response; none where there is none."""
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The artifacts to be fetched."""
+        return self.space
 
 
 Truth = PerspectiveTruth | CounterfactualTruth | SilenceTruth
