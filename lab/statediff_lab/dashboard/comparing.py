@@ -130,7 +130,7 @@ def comparison_page(
         )
         return render("comparison.html", Compared(root=root, fields=fields, trouble=why), KIND)
     parts = RunPart(pair.a, agents[0]), RunPart(pair.b, agents[1])
-    found = compare(*(trials_of(store, part) for part in parts), SEED)
+    found = compare(trials_of(store, parts[0]), trials_of(store, parts[1]), SEED)
     listed = _listed(found, pair.change)
     at = page * PAGE
     view = Compared(
