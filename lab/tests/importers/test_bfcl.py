@@ -17,16 +17,18 @@ from statediff_lab.importers.bfcl.checker import VARIABLE, Checker
 from statediff_lab.importers.bfcl.contract import Gates, contract_of, rests
 from statediff_lab.importers.bfcl.format import Made, Rules, course_of, task_of
 from statediff_lab.importers.bfcl.layout import (
+    SOURCE,
     attributes_of,
     documents_of,
     plain_record,
     schema_of,
     state_of,
 )
-from statediff_lab.importers.bfcl.suite import CATEGORIES, Bfcl, capture_of, half_of, open_cases
+from statediff_lab.importers.bfcl.suite import CATEGORIES, Bfcl, half_of, open_cases
 from statediff_lab.importers.conformance import ImporterSuite
 from statediff_lab.importers.recorded import Half, RecordedRun, RunLine, TaskId, parse, read_lines
 from statediff_lab.importers.rejudge import read_run
+from statediff_lab.importers.states import capture_of
 from statediff_lab.importers.sweep import changes_of, reference_of
 
 from lab.benchmarks import bfcl
@@ -233,7 +235,9 @@ def test_the_words_of_the_user_count(message: str, text: str, matches: bool) -> 
     after = state_of(documents_of({"MessageAPI": system}), schema_of(task.truth.systems[0]))
     before = state_of(task.truth.documents[0], schema_of(task.truth.systems[0]))
     contract = contract_of(task, Gates.END)
-    trial = [capture_of(side, state) for side, state in (("before", before), ("after", after))]
+    trial = [
+        capture_of(SOURCE, side, state) for side, state in (("before", before), ("after", after))
+    ]
     found = judgement_of(contract, *trial)
     outcome = {c.clause: c.truth for c in found.clauses}
     assert (outcome["letter-1"] is Truth.HOLDS) == matches
