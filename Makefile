@@ -116,7 +116,7 @@ site: setup ## Build the documentation as a site in site/; a broken link is an e
 .PHONY: bench
 bench: setup ## Measure, side by side with peers
 	$(BIN)/statediff bench
-	$(BIN)/python -m lab.benchmarks
+	$(BIN)/python -m lab.benchmarks.trial
 
 .PHONY: mutation
 mutation: setup ## Change the judging kernel and count what its tests notice (SAMPLE=34, SEED=0)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from statediff_lab.audit.suites import Effort
-from statediff_lab.audit.tasks import FileTask, tasks_in
-from statediff_lab.auditing import audit_task, right_run
+from statediff_lab.audit.tasks import FileTask
+from statediff_lab.auditing import right_run
 
-from lab.benchmarks import foreign, harbor_like
+from lab.benchmarks import foreign
 from statediff.meta.world import World
 
 BEFORE = {
@@ -64,15 +63,3 @@ def test_of_a_wide_schema_only_the_types_of_the_task_are_tried(tmp_path: Path) -
     targets = {each.target for each in foreign.trial(foreign.named(open_one), seed=0, each=1)[1]}
     assert targets
     assert not [each for each in targets if each.startswith("place")]
-
-
-def test_the_tasks_of_our_own_making_are_audited(tmp_path: Path, monkeypatch) -> None:
-    folder = tmp_path / "tasks"
-    assert harbor_like.write(folder) == len(harbor_like.TASKS)
-    monkeypatch.chdir(folder)
-    listed = tasks_in(folder / "tasks.yaml", None)
-    tried = [audit_task(Effort(each=1), 60, task) for task in (listed[0], listed[-1])]
-    assert [audit.domain for audit in tried] == ["harbor-like database", "harbor-like tree"]
-    for audit in tried:
-        assert {t.said for t in audit.tries if t.kind == "right-run"} == {"pass"}
-        assert any(t.is_blind for t in audit.tries)

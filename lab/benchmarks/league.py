@@ -45,11 +45,6 @@ from statediff.parallel import work_through
 STORED: Final = Path(__file__).parent / "league"
 REGISTERED: Final = STORED / "registered"
 SUITES: Final = ("agent-diff", "bfcl", "tau2")
-MADE: Final = "bfcl-runs"
-MADE_LATER: Final = "bfcl-runs-1.1.0"
-"""The same under rules that came later."""
-READ: Final = "bfcl-read"
-"""Differences that were read one by one."""
 HOLES: Final = "{suite}-holes"
 """What a suite's verifier passes and must not, as it was read, and what was our own error."""
 TASKS: Final[Mapping[str, str]] = {
@@ -57,13 +52,6 @@ TASKS: Final[Mapping[str, str]] = {
         "`python -m lab.benchmarks.dojo DIR --attacks` writes the tasks, in the environment that "
         "`hosts/tests/environments/environments.sh agentdojo` makes."
     ),
-    "workplace": (
-        "`python -m lab.benchmarks.workplace DIR` writes the tasks, in the environment that "
-        "`hosts/tests/environments/environments.sh nemo-gym` makes: those of NeMo Gym's workplace "
-        "assistant that its package has. No half was held out."
-    ),
-    "harbor-like": "`python -m lab.benchmarks.harbor_like DIR` writes the tasks, which are ours.",
-    "fleet-like": "`python -m lab.benchmarks.fleet_like DIR` writes the tasks, over our own packs.",
 }
 """Suites that are files of tasks, and where these come from."""
 _HELD_OUT: Final = "The half whose contracts were registered before any run of it was shown,"
@@ -232,12 +220,6 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         if name in found:
             yield from _suite(name, found[name])
             yield from _read_holes(found.get(HOLES.format(suite=name), {}))
-    if MADE in found:
-        yield from _made(_MADE_LEAD, found[MADE])
-        yield from ("", found[READ]["note"])
-    if MADE_LATER in found:
-        yield from _made(_MADE_LATER_LEAD, found[MADE_LATER])
-        yield from ("", found[READ]["later"])
     for name in sorted(n for n in found if n.startswith("judges-")):
         yield from _judges(found[name])
 
@@ -344,74 +326,6 @@ def _judges(found: Mapping[str, Any]) -> Iterator[str]:
         for each in found["judges"]
     )
     yield from _table(_JUDGE_COLUMNS, rows)
-
-
-_MADE_LEAD: Final = """
-## BFCL: made runs
-
-Runs that are right or wrong by how they are made (`lab/benchmarks/bfcl_runs.py`), before the
-benchmark's checker and before contracts that were generated from the ground truth. Those of the
-held-out half were written down before a run of it was carried out; its figures are of the first
-run. `python -m lab.benchmarks.bfcl study DIR`, statediff {statediff}, kernel {kernel}."""
-_OUR_ERROR: Final = "missed-by-contract"
-_MADE_ERRORS: Final = """
-`{label}` is **our error**, in {tasks}. Each of these runs stops before its
-last turn, which only asks to see what an earlier call of the run has shown. The first rules asked
-for no call there, since an agent may say it from what it knows. The figures are as they came out;
-rules 1.1.0 close it."""
-_MADE_LATER_LEAD: Final = """
-## BFCL: made runs, under rules 1.1.0
-
-The same under contracts of rules that came after the first run: what a look shows is owed in the
-turn that asks for it, by a call of that turn or by a reply that says it. These runs have no
-replies, so that where only an earlier call has shown it nobody knows: INCONCLUSIVE, never MATCH.
-The rule was made on the developed half, and the digests of the held-out half's contracts were
-committed before one of its runs was judged by them. Its author knew from the first run that
-three wrong runs had passed, and why; so these are figures of a correction, not of a first run.
-`python -m lab.benchmarks.bfcl study DIR`, statediff {statediff}, kernel {kernel}."""
-_MADE_ROWS: Final = (
-    ("runs", "runs"),
-    ("right runs that the checker fails", "right runs"),
-    ("right runs that are not MATCH", "right runs"),
-    ("wrong runs that the checker passes", "wrong runs"),
-    ("wrong runs that are MATCH", "wrong runs"),
-    ("differences", "runs"),
-)
-
-
-def _made(lead: str, found: Mapping[str, Any]) -> Iterator[str]:
-    """What the checker and our contracts say of the made runs, by half."""
-    halves = [name for name in ("developed", "held-out") if name in found]
-    yield lead.format(**found)
-    yield ""
-    rows = (
-        (name, *(_of(found[half][name], found[half][of]) for half in halves))
-        for name, of in _MADE_ROWS
-    )
-    yield from _table(("", *halves), rows)
-    for part, title in (
-        ("labels", "Differences by cause; one may have several:"),
-        ("first failed turn of wrong runs", "The first failed turn of wrong runs:"),
-    ):
-        names = sorted({name for half in halves for name in found[half][part]})
-        cells = ((n, *(found[half][part].get(n, 0) for half in halves)) for n in names)
-        yield from ("", title, "", *_table(("", *halves), cells))
-        if part == "labels":
-            yield from _our_errors(found, halves)
-    mixes = [(kind, half) for kind in ("right", "wrong") for half in halves]
-    mix = {pair: found[pair[1]]["failure mix"][pair[0]] for pair in mixes}
-    names = sorted({name for each in mix.values() for name in each})
-    heads = ("", *(f"{kind}, {half}" for kind, half in mixes))
-    rows_ = ((n, *(_of(mix[p].get(n, 0), sum(mix[p].values())) for p in mixes)) for n in names)
-    yield from ("", "Why the checker failed runs:", "", *_table(heads, rows_))
-
-
-def _our_errors(found: Mapping[str, Any], halves: Iterable[str]) -> Iterator[str]:
-    """The wrong runs that our contracts pass, by task."""
-    causes = [cause for half in halves for cause in found[half]["differences by cause"]]
-    tasks = [f"`{t}`" for c in causes if _OUR_ERROR in c["labels"] for t in c["tasks"].split()]
-    if tasks:
-        yield _MADE_ERRORS.format(label=_OUR_ERROR, tasks=", ".join(tasks))
 
 
 def _of(number: int, of: int) -> str:

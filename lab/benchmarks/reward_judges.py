@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol
 
 import statediff
 from lab.benchmarks.reward_world import SHOP, Books, Ending, Episode, Task, Tool, World
@@ -121,7 +120,6 @@ class ExpectOnly:
     """
 
     world: World
-    fleet: Fleet | None = None
 
     def __call__(self, ending: Ending) -> float | None:
         """1 where every assertion holds."""
@@ -132,8 +130,6 @@ class ExpectOnly:
         if listed is None:
             return 0.0
         objects = changed_beyond(self.world.books, books, listed["shop"])
-        if self.fleet is not None:
-            self.fleet.check(self.world.base, ending.database, listed["shop"], objects)
         return float(not (objects or changed_beyond(letters_as_books(None), mail, listed["mail"])))
 
     def listed(self, ending: Ending, books: Books) -> dict[str, list[dict[str, Any]]] | None:
@@ -207,59 +203,6 @@ def changed_beyond(before: Books, after: Books, listed: list[dict[str, Any]]) ->
                 return True
     unlisted = before.rows.keys() - {spec["table"] for spec in listed}
     return any(len(before.rows[name]) != len(after.rows[name]) for name in unlisted)
-
-
-class Fleet:
-    """The real `expect_only_v2`, in a process of the Python that has `fleet-python`."""
-
-    def __init__(self, python: str, folder: Path) -> None:
-        self._files = folder / "fleet-before.db", folder / "fleet-after.db"
-        self._process = subprocess.Popen(
-            [python, "-c", _ASK_FLEET, *map(str, self._files)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.version = self._line()
-        self.asked = 0
-
-    def check(
-        self, before: bytes, after: bytes, listed: list[dict[str, Any]], objects: bool
-    ) -> None:
-        """Nothing, where it objects as our reading of it does; else `AssertionError`."""
-        for path, content in zip(self._files, (before, after), strict=True):
-            path.write_bytes(content)
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(listed) + "\n")
-        self._process.stdin.flush()
-        said = self._line()
-        assert said == ("objects" if objects else "passes"), f"fleet-python {said}: {listed}"
-        self.asked += 1
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.communicate()
-
-
-_ASK_FLEET: Final = """
-import json, sys
-from importlib.metadata import version
-from fleet.verifiers.db import DatabaseSnapshot
-before, after = sys.argv[1:]
-print(version("fleet-python"), flush=True)
-for line in sys.stdin:
-    try:
-        DatabaseSnapshot(before).diff(DatabaseSnapshot(after)).expect_only_v2(json.loads(line))
-        print("passes", flush=True)
-    except AssertionError:
-        print("objects", flush=True)
-"""
 
 
 # ---------------------------------------------------------------- ours

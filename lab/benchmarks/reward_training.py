@@ -1,9 +1,7 @@
 """What a policy learns from a reward: the same small policy, trained on `shop` under four rewards.
 
 `python -m lab.benchmarks.reward_training --seeds 10 --out docs/reward` trains every arm, prints a
-table and writes `results.json` and the charts; docs/reward.md says what they show. `--fleet` also
-asks the real `fleet-python`, installed in the environment of that Python, about every ending that
-is judged as it judges, and fails where our reading of it differs.
+table and writes `results.json` and the charts; docs/reward.md says what they show.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +24,6 @@ from statediff_lab.statistics.bootstrap import mean_interval
 from lab.benchmarks.reward_judges import (
     Damage,
     ExpectOnly,
-    Fleet,
     OneGoldState,
     Reward,
     Statediff,
@@ -89,10 +85,10 @@ class Known:
 class Bench:
     """The world, the rewards, and what happened in every ending so far."""
 
-    def __init__(self, folder: Path, fleet: Fleet | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.world = World()
         self.rewards = {
-            "expect_only": Known(ExpectOnly(self.world, fleet)),
+            "expect_only": Known(ExpectOnly(self.world)),
             "gold": Known(OneGoldState(self.world)),
             "statediff": Known(Statediff(self.world, folder)),
         }
@@ -221,20 +217,15 @@ def _course(happened: Sequence[bool]) -> list[float]:
 # ---------------------------------------------------------------- what is stored
 
 
-def run(arm: Arm, settings: Settings, seed: int, fleet: str | None) -> dict[str, Any]:
+def run(arm: Arm, settings: Settings, seed: int) -> dict[str, Any]:
     """One arm from one seed, with judges of its own in a folder of its own: what came of it."""
     shared = Path("/dev/shm")  # noqa: S108 - only where files are kept, if it is there
     place = shared if shared.is_dir() else None
     began = time.process_time()
-    with tempfile.TemporaryDirectory(dir=place) as folder, ExitStack() as stack:
-        asked = None
-        if fleet is not None and arm.reward == "expect_only":
-            asked = stack.enter_context(Fleet(fleet, Path(folder)))
-        bench = Bench(Path(folder), asked)
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        bench = Bench(Path(folder))
         trained = train(bench, arm, settings, seed)
         checked = Counter(bench.agreement())
-        if asked is not None:
-            checked[f"asked fleet-python {asked.version}"] = asked.asked
     return {"trained": trained, "checked": checked, "seconds": time.process_time() - began}
 
 
@@ -350,7 +341,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="policies that are trained at once")
     parser.add_argument("--only", nargs="*", help="these arms; the others stay as they are stored")
     parser.add_argument("--out", type=Path, help="the folder of results.json and the charts")
-    parser.add_argument("--fleet", metavar="PYTHON", help="of an environment with fleet-python")
     options = parser.parse_args(arguments)
     settings = Settings(updates=options.updates)
     setup = {"settings": asdict(settings), "seeds": options.seeds, "numpy": np.__version__}
@@ -362,10 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arms = [arm for arm in ARMS if not options.only or arm.name in options.only]
     with ProcessPoolExecutor(options.jobs) as several:
         running = {
-            arm.name: [
-                several.submit(run, arm, settings, seed, options.fleet)
-                for seed in range(options.seeds)
-            ]
+            arm.name: [several.submit(run, arm, settings, seed) for seed in range(options.seeds)]
             for arm in arms
         }
         for name, seeds in running.items():

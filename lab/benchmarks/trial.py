@@ -1,6 +1,6 @@
 """A trial's own work on `shop`: reset, verify, two captures, settle, judge, bundle.
 
-    python lab/benchmarks/trial.py [--trials 15] [--json]
+    python -m lab.benchmarks.trial [--trials 15] [--json]
 
 The agent is a real one; its own time is left out, everything else counts. Every trial must MATCH.
 The floor, in the same run, is what no evaluator can avoid: copying the database file and reading

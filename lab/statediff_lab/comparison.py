@@ -3,29 +3,25 @@
 An INCONCLUSIVE trial claims nothing, so a case with one is *undecided*: neither improved nor
 regressed. A case without a verdict on one side, or that only one run scheduled, or whose contract
 or kernel is not the same, is shown apart. Every scheduled trial of both runs is in one count.
-
-Most cases of two runs passed in both, under the same contract and kernel, and every clause holds in
-them: only their number matters. The store's database counts those, and `unlike_trials` reads the
-others.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from statediff.errors import BundleError
 from statediff.statistics.binomial import mcnemar
 from statediff.suite.measures import Measures, together
 from statediff.suite.overview import EndCounts, TrialGroup, pool
-from statediff.suite.records import Ended, Loose, Side, Trial, domain_of
-from statediff.suite.store import ENDS, FOUND, Query, Store, loose_by_trial
+from statediff.suite.records import Ended, Loose, Trial, domain_of
+from statediff.suite.store import Store
 from statediff_lab.statistics.bootstrap import Interval, mean_interval
 
 RESAMPLES: Final = 10_000
@@ -44,7 +40,6 @@ class CaseChange(StrEnum):
     MISSING = "missing"
 
 
-AnySide = Trial | Side
 DECIDED = {
     (Ended.MATCH, Ended.MATCH): CaseChange.BOTH_PASS,
     (Ended.DIVERGE, Ended.DIVERGE): CaseChange.BOTH_FAIL,
@@ -81,8 +76,8 @@ class ComparedCase(NamedTuple):
     contract: str
     number: int | None
     name: str
-    a: AnySide | None
-    b: AnySide | None
+    a: Trial | None
+    b: Trial | None
     change: CaseChange
     new: tuple[Loose, ...] = ()
     """Violations of B that A does not have, where both have a verdict of the same contract."""
@@ -134,21 +129,10 @@ class Comparison:
     """Over all domains."""
     domains: Mapping[str, PassDifference]
     """By domain, in order; of those with a decided case."""
-    alike: int = 0
-    """Further cases that passed in both, of which nothing else is to be said."""
-
-    @property
-    def number(self) -> int:
-        """How many cases there are in all."""
-        return len(self.cases) + self.alike
 
     def of(self, change: CaseChange) -> tuple[ComparedCase, ...]:
-        """The cases of one kind, but for those that are `alike`."""
+        """The cases of one kind."""
         return self._by_change.get(change, ())
-
-    def count(self, change: CaseChange) -> int:
-        """How many cases of one kind there are in all."""
-        return len(self.of(change)) + (self.alike if change is CaseChange.BOTH_PASS else 0)
 
     def telling(self, number: int) -> tuple[ComparedCase, ...]:
         """So many cases with two verdicts, those first in which the verdicts differ."""
@@ -163,13 +147,8 @@ class Comparison:
         return {change: tuple(cases) for change, cases in found.items()}
 
 
-def compare(
-    a: Iterable[AnySide], b: Iterable[AnySide], seed: int, alike: Mapping[str, int] | None = None
-) -> Comparison:
-    """The two runs side by side. `BundleError` where one of them has a case twice.
-
-    `alike` says, by contract, how many cases that passed in both are on neither side.
-    """
+def compare(a: Iterable[Trial], b: Iterable[Trial], seed: int) -> Comparison:
+    """The two runs side by side. `BundleError` where one of them has a case twice."""
     one, other = _by_case(a), _by_case(b)
     every = {**one, **other}  # mostly in order already, which a set of the keys would not be
     cases = tuple([_case(every[key], one.get(key), other.get(key)) for key in sorted(every)])
@@ -177,8 +156,6 @@ def compare(
     for case in cases:
         if (step := _DIFFERENCE.get(case.change)) is not None:
             clusters[case.contract].append(step)
-    for contract, number in (alike or {}).items():
-        clusters[contract] += [0] * number
     domains: dict[str, dict[str, list[int]]] = defaultdict(dict)
     for name in sorted(clusters):
         domains[domain_of(name)][name] = clusters[name]
@@ -190,7 +167,6 @@ def compare(
             name: pooled if len(domains) == 1 else _pass_difference(own, seed)
             for name, own in domains.items()
         },
-        sum((alike or {}).values()),
     )
 
 
@@ -223,18 +199,18 @@ _Key = tuple[str, int, str]
 """Contract, number, and name, by which cases are in order; see `_key`."""
 
 
-def _key(trial: AnySide) -> _Key:
+def _key(trial: Trial) -> _Key:
     # What was not scheduled has no number, and its folder distinguishes it from others.
     if trial.number is None:
         return trial.contract, -1, trial.name
     return trial.contract, trial.number, ""
 
 
-def _by_case(trials: Iterable[AnySide]) -> dict[_Key, AnySide]:
+def _by_case(trials: Iterable[Trial]) -> dict[_Key, Trial]:
     every = trials if isinstance(trials, Sequence) else list(trials)
     found = dict(zip(map(_key, every), every, strict=True))
     if len(found) < len(every):
-        first: dict[_Key, AnySide] = {}
+        first: dict[_Key, Trial] = {}
         for trial in every:
             if (known := first.setdefault(_key(trial), trial)) is not trial:
                 raise BundleError(
@@ -244,7 +220,7 @@ def _by_case(trials: Iterable[AnySide]) -> dict[_Key, AnySide]:
     return found
 
 
-def _case(trial: AnySide, a: AnySide | None, b: AnySide | None) -> ComparedCase:
+def _case(trial: Trial, a: Trial | None, b: Trial | None) -> ComparedCase:
     """The case that `trial`, which is one of the two, is of."""
     key = trial.contract, trial.number, "" if trial.number is not None else trial.name
     if a is None or b is None:
@@ -259,17 +235,13 @@ def _case(trial: AnySide, a: AnySide | None, b: AnySide | None) -> ComparedCase:
     return ComparedCase(*key, a, b, change, _without(other, one), _without(one, other))
 
 
-def _violations(trial: AnySide) -> list[Loose]:
+def _violations(trial: Trial) -> list[Loose]:
     return [found for found in trial.loose if found.truth == "FAILS"]
 
 
 def _without(some: Sequence[Loose], others: Sequence[Loose]) -> tuple[Loose, ...]:
     """Those that are not among the others, in order: most often there are none, or all are."""
     return tuple(sorted(set(some) - set(others))) if len(some) > 1 or others else tuple(some)
-
-
-_COLUMNS: Final = Side._fields[:-1]
-_CONTRACT: Final = _COLUMNS.index("contract")
 
 
 @dataclass(frozen=True)
@@ -279,22 +251,6 @@ class RunPart:
     run: str
     agent: str | None = None
 
-    def of(self, table: str) -> Query:
-        """The condition that a row of trials, read as `table`, is one of its."""
-        if self.agent is None:
-            return f"{table}.run = ?", [self.run]
-        return f"{table}.run = ? AND {table}.agent = ?", [self.run, self.agent]
-
-
-@dataclass(frozen=True)
-class ComparedSides:
-    """Two parts, without the cases that passed in both and of which nothing else is to be said."""
-
-    a: list[Side]
-    b: list[Side]
-    alike: Mapping[str, int]
-    """By contract, how many such cases were left out."""
-
 
 def agents_of(store: Store, run: str) -> list[str]:
     """Who made the run's trials, as far as that was reported, in order."""
@@ -302,94 +258,10 @@ def agents_of(store: Store, run: str) -> list[str]:
     return sorted(agent for (agent,) in store.rows(wanted, [run]))
 
 
-def all_trials(store: Store, part: RunPart) -> list[Side]:
-    """Every trial of the part, in no order, with what does not hold in it."""
-    condition, values = part.of("one")
-    trials = f"SELECT {_columns('one')} FROM trials AS one WHERE {condition}"
-    rows, loose = store.at_once((trials, values), _loose(part))
-    return _sides(rows, loose)
-
-
-def unlike_trials(store: Store, a: RunPart, b: RunPart, kept: int) -> ComparedSides:
-    """The two parts, as they were at one moment.
-
-    The first `kept` cases, by contract and number, that could be left out are not. Nothing is
-    left out where a part has a case twice: it is the comparison that refuses that.
-    """
-    (mine, own), (its, others) = a.of("one"), b.of("other")
-    partners = f"{its} AND one.contract = other.contract AND one.number = other.number"
-    pair = f"SELECT {_columns('one')}, {_columns('other')} FROM trials AS one"
-    numbers = f"SELECT contract, count(*) FROM trials AS one WHERE {mine} GROUP BY contract"
-    unlike = (
-        f"{pair} LEFT JOIN trials AS other ON {partners}"
-        f" WHERE {mine} AND (other.name IS NULL OR NOT ({_ALIKE}))"
-    )
-    lone = (
-        f"SELECT {_columns('other')} FROM trials AS other WHERE {its}"
-        f" AND NOT EXISTS (SELECT 1 FROM trials AS one WHERE {mine} AND {partners})"
-    )
-    first = (
-        f"{pair} JOIN trials AS other ON {partners} WHERE {mine} AND {_ALIKE}"
-        " ORDER BY one.contract, one.number LIMIT ?"
-    )
-    number, unlike_rows, lone_rows, first_rows, my_loose, its_loose, *twice = store.at_once(
-        (numbers, own),
-        (unlike, [*others, *own]),
-        (lone, [*others, *own, *others]),
-        (first, [*others, *own, kept]),
-        _loose(a),
-        _loose(b),
-        _twice(a),
-        _twice(b),
-    )
-    if any(twice):
-        return ComparedSides(all_trials(store, a), all_trials(store, b), {})
-    pairs, middle = [*unlike_rows, *first_rows], len(_COLUMNS)
-    left = Counter(dict(number))
-    left.subtract(row[_CONTRACT] for row in pairs)
-    return ComparedSides(
-        _sides((row[:middle] for row in pairs), my_loose),
-        _sides(
-            [*lone_rows, *(row[middle:] for row in pairs if row[middle] is not None)], its_loose
-        ),
-        {contract: count for contract, count in left.items() if count},
-    )
-
-
-def _columns(table: str) -> str:
-    return ", ".join(f"{table}.{name}" for name in _COLUMNS)
-
-
-def _passed(table: str) -> str:
-    """The condition that a trial passed, and nothing is to be reported of it."""
-    told = f"SELECT 1 FROM findings WHERE findings.run = {table}.run AND trial = {table}.name"
-    return f"{table}.ended = 'MATCH' AND NOT EXISTS ({told})"
-
-
-# The last part is no three equations: by these SQLite would look through a contract's trials.
-_ALIKE: Final = (
-    f"{_passed('one')} AND {_passed('other')} AND NOT (one.version <> other.version"
-    " OR one.digest <> other.digest OR one.kernel <> other.kernel)"
-)
-
-
-def _twice(part: RunPart) -> Query:
-    """Whether a case is there twice."""
-    condition, values = part.of("one")
-    wanted = (
-        f"SELECT 1 FROM trials AS one WHERE {condition} AND number IS NOT NULL"
-        " GROUP BY contract, number HAVING count(*) > 1 LIMIT 1"
-    )
-    return wanted, values
-
-
-def _loose(part: RunPart) -> Query:
-    return f"SELECT {FOUND} FROM findings WHERE run = ? ORDER BY trial, at", [part.run]
-
-
-def _sides(rows: Iterable[Sequence[Any]], found: Iterable[Sequence[Any]]) -> list[Side]:
-    loose: Mapping[str, tuple[Loose, ...]] = loose_by_trial(found)
-    return [Side._make((row[0], ENDS[row[1]], *row[2:], loose.get(row[0], ()))) for row in rows]
+def trials_of(store: Store, part: RunPart) -> list[Trial]:
+    """Every trial of the part, with what does not hold in it."""
+    every = store.trials(part.run, with_findings=True)
+    return [trial for trial in every if part.agent in (None, trial.agent)]
 
 
 @dataclass(frozen=True)

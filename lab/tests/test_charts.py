@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 from statediff_lab.reports import charts
-from statediff_lab.reports.charts import Line, Mark, Scale, Tone, bars, dots, lines
+from statediff_lab.reports.charts import Line, Mark, Tone, bars, lines
 
 from statediff.reports.html import page
 
@@ -29,12 +29,6 @@ def test_a_bar_is_as_long_as_its_value_and_says_it() -> None:
     assert "10 ms" in "".join(parsed(chart).itertext())
 
 
-def test_dots_stand_at_equal_distances_for_equal_ratios() -> None:
-    chart = dots("Ratios", [Mark("a", 1.0), Mark("b", 10.0), Mark("c", 1000.0)])
-    a, b, c = (float(d.get("cx", "")) for d in parsed(chart).iter(f"{SVG}circle"))
-    assert c - b == pytest.approx(2 * (b - a), abs=0.05)
-
-
 def test_a_line_goes_through_its_points_in_the_order_of_x() -> None:
     points = ((3.0, Mark("", 30.0)), (1.0, Mark("", 10.0)), (2.0, Mark("", 20.0)))
     chart = lines("Growth", [Line("ours", points, Tone.OURS)], x="rows")
@@ -46,12 +40,9 @@ def test_a_line_goes_through_its_points_in_the_order_of_x() -> None:
 
 
 def test_what_has_no_value_keeps_its_line_and_its_reason() -> None:
-    for chart in (
-        bars("t", [Mark("peer", None, note="not installed")]),
-        dots("t", [Mark("peer", None, note="not installed"), Mark("zero", 0.0)]),
-    ):
-        assert chart.rows[0] == ("peer", "no value", "not installed")
-        assert "no value" in "".join(parsed(chart).itertext())
+    chart = bars("t", [Mark("peer", None, note="not installed")])
+    assert chart.rows[0] == ("peer", "no value", "not installed")
+    assert "no value" in "".join(parsed(chart).itertext())
 
 
 def test_a_reader_hears_the_title_and_the_numbers() -> None:
@@ -65,9 +56,9 @@ def test_a_reader_hears_the_title_and_the_numbers() -> None:
 def test_nothing_a_label_says_acts() -> None:
     mark = Mark(HOSTILE, 1.0, tone=Tone.BAD, note=HOSTILE)
     for chart in (
-        bars(HOSTILE, [mark], unit=HOSTILE), dots(HOSTILE, [mark]),
-        lines(HOSTILE, [Line(HOSTILE, ((1.0, mark),))], x=HOSTILE, scale=Scale.LOG),
-    ):  # fmt: skip
+        bars(HOSTILE, [mark], unit=HOSTILE),
+        lines(HOSTILE, [Line(HOSTILE, ((1.0, mark),))], x=HOSTILE),
+    ):
         figure = str(chart.figure())
         assert "<script" not in figure
         assert "\u202e" not in figure
@@ -105,12 +96,9 @@ def test_the_style_sheet_of_pages_styles_charts() -> None:
 @given(st.lists(st.tuples(st.text(max_size=50), NUMBERS, NUMBERS), max_size=8))
 def test_any_numbers_are_drawn_inside_the_picture(rows: list[tuple[str, float, float]]) -> None:
     marks = [Mark(label, value, low, low) for label, value, low in rows]
-    for make in (bars, dots):
-        chart = make("t", marks, limit=7.0)
-        for element in ET.fromstring(
-            str(chart.figure()).replace("scope=col", "").replace("scope=row", "")
-        ).iter():
-            for name in ("x1", "x2", "cx", "x"):
-                assert -1 <= float(element.get(name, "0")) <= charts.WIDTH + 1
+    figure = str(bars("t", marks).figure()).replace("scope=col", "").replace("scope=row", "")
+    for element in ET.fromstring(figure).iter():
+        for name in ("x1", "x2", "cx", "x"):
+            assert -1 <= float(element.get(name, "0")) <= charts.WIDTH + 1
     series = [Line("s", tuple((n + 1.0, m) for n, m in enumerate(marks)))]
-    assert len(lines("t", series, x="n", scale=Scale.LOG).rows) == len(marks)
+    assert len(lines("t", series, x="n").rows) == len(marks)

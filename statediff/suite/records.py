@@ -146,22 +146,6 @@ class Trial:
         return domain_of(self.contract)
 
 
-class Side(NamedTuple):
-    """The part of a trial that comparisons need; there may be a hundred thousand of them."""
-
-    name: str
-    ended: Ended
-    contract: str
-    version: str
-    digest: str
-    kernel: str
-    agent: str
-    number: int | None
-    bundle: str
-    why: str
-    loose: tuple[Loose, ...] = ()
-
-
 @dataclass(frozen=True)
 class Run:
     """The record of one run."""

@@ -9,7 +9,6 @@ import pytest
 psycopg = pytest.importorskip("psycopg")
 
 
-from statediff_lab.comparison import RunPart, all_trials, unlike_trials  # noqa: E402
 from statediff_postgres.machines import VARIABLE  # noqa: E402
 from statediff_postgres.sandbox import PostgresSystem  # noqa: E402
 
@@ -30,7 +29,6 @@ from statediff.workspace.runfolders import run_facts  # noqa: E402
 from statediff.workspace.stores import look  # noqa: E402
 from tests.needs import package_programs  # noqa: E402
 from tests.suite.folders import Folders  # noqa: E402
-from tests.suite.test_overview import known_run, trials  # noqa: E402
 
 pytestmark = pytest.mark.postgres
 
@@ -89,25 +87,6 @@ def test_postgresql_and_sqlite_answer_alike_after_many_wrote_at_once(
         for run in ids:
             assert there.trials(run, with_findings=True) == here.trials(run, with_findings=True)
         assert [e.counts for e in there.runs()] == [e.counts for e in here.runs()]
-
-
-def test_postgresql_and_sqlite_leave_the_same_cases_out_of_a_comparison(url: str) -> None:
-    every = [
-        trial
-        for contract in ("s/a", "s/B", "s/é", "s/\U0001f600", "s/\uffff")
-        for run, ends in (("a", "MMDMIM"), ("b", "MMMMMMM"))
-        for trial in trials(run, contract, ends)
-    ]
-    found = []
-    with open_store(url) as there, open_store("sqlite://") as here:
-        for store in (there, here):
-            for run in "ab":
-                store.put_run(known_run(run))
-            store.put_trials(every)
-            sides = unlike_trials(store, RunPart("a"), RunPart("b"), 5)
-            found.append((set(sides.a), set(sides.b), sides.alike))
-            assert set(all_trials(store, RunPart("a"))) > set(sides.a)
-    assert found[0] == found[1]
 
 
 def test_a_store_of_another_form_is_refused_and_other_tables_are_none_of_its_own(url: str) -> None:

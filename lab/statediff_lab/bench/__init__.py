@@ -14,8 +14,6 @@ from statediff_lab.bench import (
     capturing,
     deltas,
     diffing,
-    reading,
-    resets,
     rewards,
     trialing,
 )
@@ -23,5 +21,5 @@ from statediff_lab.bench.registry import MEASURES, BenchPlan, BenchRow, Judging,
 
 __all__ = ["MEASURES", "BenchPlan", "BenchRow", "Judging", "machine", "run"]
 
-MODULES = (diffing, capturing, deltas, resets, trialing, reading, rewards)
+MODULES = (diffing, capturing, deltas, trialing, rewards)
 """Importing a module registers its measures, in this order."""

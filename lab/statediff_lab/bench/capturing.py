@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from statediff.capture.source import Source
 from statediff.capture.store import DiskChunks
 from statediff.errors import StatediffError
 from statediff.packs import PackSource
@@ -92,28 +91,12 @@ def sqlite_capture(plan: BenchPlan) -> Iterator[BenchRow]:
 @measure("memory-sqlite", "capture")
 def sqlite_memory(plan: BenchPlan) -> Iterator[BenchRow]:
     """Peak memory of base capture of a large SQLite table, over that of a small one."""
-    yield _memory(
-        "SQLite",
-        plan,
-        lambda rows: peak("sqlite", str(sqlite_file(plan.folder, rows)), rows, plan.folder).bytes,
+    small, large = (
+        peak(sqlite_file(plan.folder, rows), rows, plan.folder).bytes / 1e6
+        for rows in (plan.rows, plan.large_rows)
     )
-
-
-@measure("memory-postgres", "capture")
-def postgres_memory(plan: BenchPlan) -> Iterator[BenchRow]:
-    """Peak memory of base capture of a large PostgreSQL table, over that of a small one."""
-
-    def taken(rows: int) -> int:
-        with postgres(plan, rows) as server:
-            return peak("postgres", server.reader_url, rows, plan.folder).bytes
-
-    yield _memory("PostgreSQL", plan, taken)
-
-
-def _memory(system: str, plan: BenchPlan, taken: Callable[[int], int]) -> BenchRow:
-    small, large = (taken(rows) / 1e6 for rows in (plan.rows, plan.large_rows))
-    return BenchRow(
-        f"peak memory of base capture, {system}",
+    yield BenchRow(
+        "peak memory of base capture, SQLite",
         "capture",
         float(f"{large:.4g}"),
         "MB",
@@ -144,8 +127,8 @@ class Peak:
     """The rise of peak resident memory over what the loaded program has."""
 
 
-def peak(kind: str, where: str, rows: int, folder: Path) -> Peak:
-    """The capture of `where` (a SQLite file or a PostgreSQL URL) in a process of its own."""
+def peak(file: Path, rows: int, folder: Path) -> Peak:
+    """The capture of a SQLite file in a process of its own."""
     if not _STATUS.exists():
         raise NotRun("peak memory is read from /proc, which this system does not have")
     with tempfile.TemporaryDirectory(dir=folder) as chunks:
@@ -154,10 +137,9 @@ def peak(kind: str, where: str, rows: int, folder: Path) -> Peak:
                 sys.executable,
                 "-c",
                 f"from {__name__} import report_peak; report_peak()",
-                kind,
+                str(file),
                 chunks,
             ],
-            input=where,
             check=False,
             capture_output=True,
             text=True,
@@ -171,14 +153,6 @@ def peak(kind: str, where: str, rows: int, folder: Path) -> Peak:
     return found
 
 
-def _source(kind: str, where: str) -> Source:
-    if kind == "sqlite":
-        return SqliteSource("bench", where, only_orders)
-    from statediff_postgres.source import PostgresSource  # noqa: PLC0415 - an extra
-
-    return PostgresSource("bench", where, only_orders)
-
-
 def _resident(line: str) -> int:
     (found,) = (x for x in _STATUS.read_text(encoding="ascii").splitlines() if x.startswith(line))
     return int(found.split()[1]) * 1024
@@ -186,8 +160,8 @@ def _resident(line: str) -> int:
 
 def report_peak() -> None:
     """The whole program of the process that `peak` starts."""
-    kind, chunks = sys.argv[1:]
-    source = _source(kind, sys.stdin.read())
+    file, chunks = sys.argv[1:]
+    source = SqliteSource("bench", file, only_orders)
     source.schema()  # loads all that has to be loaded
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # resets the peak

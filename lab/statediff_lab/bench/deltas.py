@@ -1,15 +1,13 @@
-"""The state after a run: by feeds, by scans, and beside reladiff's hash method.
+"""The state after a run on PostgreSQL: by feed, by scans, and beside reladiff's hash method.
 
-SQLite: the state after from the write-ahead log and the base, beside scanning everything again.
-
-PostgreSQL by feed: before each run a feed is attached; then one transaction changes as many rows as
+By feed: before each run a feed is attached; then one transaction changes as many rows as
 the plan says, far from each other; then the state after is established, with its guard. The state
 before comes from the formula that fills the table, chunk by chunk, so that ten million rows need
 not be scanned to be watched. At the smaller size a scan that reads every row, which is the cost
 without a feed and a base, must show exactly what the feed showed; and so must one that goes by the
 server's digests.
 
-PostgreSQL by scan: ours is taken twice, as a trial takes it (with the server's digests of the
+By scan: ours is taken twice, as a trial takes it (with the server's digests of the
 chunks, after the base was read) and reading every row. Beside the time of the clock stands the
 processor time of both sides, the server's and the reader's together: on a busy machine it says
 more.
@@ -17,12 +15,11 @@ more.
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 import time
 import types
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -31,15 +28,12 @@ from statediff.capture.store import DiskChunks
 from statediff.model.batches import batch_of, encode_rows, form_of
 from statediff.model.schema import EntityType
 from statediff.model.state import CHUNK_KEYS, ChunkRef, MemoryChunks, State, Table
-from statediff.systems.sqlite.source import SqliteSource
 from statediff_lab.bench.capturing import now, postgres
 from statediff_lab.bench.diffing import check_changes, our_changes
 from statediff_lab.bench.orders import (
     NAMES,
     Changes,
     columns,
-    only_orders,
-    sqlite_file,
     statements,
     wanted_changes,
 )
@@ -59,54 +53,6 @@ if TYPE_CHECKING:
     from statediff_lab.bench.servers import OrdersServer
 
 _TYPE: Final = "orders"
-
-
-@measure("delta-sqlite", "delta")
-def sqlite_delta(plan: BenchPlan) -> Iterator[BenchRow]:
-    """The state after, from the write-ahead log and base, beside scanning everything again."""
-    from statediff.systems.sqlite.feed import SqliteFeed  # noqa: PLC0415 - Linux only
-
-    seconds: dict[str, list[float]] = {"feed": [], "scan": []}
-    for round_ in range(plan.repeats + 1):
-        file = plan.folder / f"delta-{round_}.sqlite"
-        file.write_bytes(sqlite_file(plan.folder, plan.rows).read_bytes())
-        source = SqliteSource("bench", file, only_orders)
-        feed, store = SqliteFeed("bench", file, only_orders), MemoryChunks()
-        feed.attach()
-        before = source.read(store, now, None).state
-        with closing(sqlite3.connect(file, isolation_level=None)) as writer:
-            for text, bound in statements(plan.rows, plan.changes):
-                writer.execute(text, bound)
-
-        def by_feed() -> State:
-            seen = feed.finish(store, now, before)  # noqa: B023 - called in this round
-            if seen.gap is not None:
-                raise Wrong(f"the feed has a gap: {seen.gap}")
-            return seen.transactions[-1].state
-
-        def by_scan() -> State:
-            return source.read(store, now, before).state  # noqa: B023 - called in this round
-
-        found: dict[str, State] = {}
-
-        def right(name: str, state: State) -> None:
-            changes = our_changes(before, state, trust_digests=True)  # noqa: B023 - called at once
-            if changes != wanted_changes(plan.rows, plan.changes):
-                raise Wrong(f"the {name} did not find the changes that were made")
-            if found.setdefault("first", state) != state:  # noqa: B023 - called at once
-                raise Wrong("feed and scan disagree")
-
-        for name, taken in time_in_turn({"feed": by_feed, "scan": by_scan}, 1, right).items():
-            seconds[name] += taken if round_ else []
-        feed.detach()
-        file.unlink()
-    yield time_row(
-        "after-capture by feed, SQLite",
-        "delta",
-        seconds["feed"],
-        peer=seconds["scan"],
-        note=f"{plan.rows:,} x 10, {plan.changes} commits; how many times faster than our scan",
-    )
 
 
 class Formula:

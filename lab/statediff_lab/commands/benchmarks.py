@@ -19,7 +19,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="[WHAT]...",
-            help="capture, delta, diff, reset, reward, verify, or a measure's name; else all.",
+            help="capture, delta, diff, reward, verify, or a measure's name; else all.",
         ),
     ] = None,
     rows: Annotated[int, typer.Option("--rows", help="Rows of a state.")] = 1_000_000,
@@ -31,13 +31,9 @@ def bench(
     ] = 10_000_000,
     changes: Annotated[int, typer.Option("--changes", help="Changes between the states.")] = 10,
     repeats: Annotated[int, typer.Option("--repeats", help="Interleaved runs of each.")] = 5,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", help="A folder for bench.md and the plots, made if need be."),
-    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Measure capture, delta, diff, reset, reward and verify here; 4 if a target is missed.
+    """Measure capture, delta, diff, reward and verify here; 4 if a target is missed.
 
     Peers are measured where they are installed (`pip install 'statediff[bench]'`). What needs
     Docker says so where there is none.
@@ -46,23 +42,15 @@ def bench(
 
     from statediff.api import judge
     from statediff.scoring import Judge
-    from statediff.workspace.folders import require_writable, write_file
     from statediff_lab.bench import BenchPlan, Judging, machine, run
-    from statediff_lab.reports.benchmarks import markdown, plots
+    from statediff_lab.reports.benchmarks import markdown
 
-    if out is not None:
-        require_writable(out)
     here = machine()
     with tempfile.TemporaryDirectory(prefix="statediff-bench-") as folder:
         doors = Judging(Judge, judge)
         plan = BenchPlan(rows, slow_rows, large_rows, changes, repeats, Path(folder), doors)
         said = progress()
         found = tuple(run(plan, only or (), lambda name: said.print(f"measuring {name} …")))
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        write_file(out / "bench.md", markdown(here, found).encode())
-        for name, chart in plots(found).items():
-            write_file(out / f"{name}.svg", chart.standalone().encode())
     if as_json:
         emit({"schema": BENCH, "machine": here, "rows": [row.document() for row in found]})
     else:

@@ -74,7 +74,7 @@ def compare(
     from statediff.suite.file_stamps import look_ahead
 
     with look_ahead((a, b)) as ahead, open_store(store) as index:
-        from statediff_lab.comparison import CaseChange, all_trials, compare, unlike_trials
+        from statediff_lab.comparison import CaseChange, compare, trials_of
         from statediff_lab.opinions import signed_opinions
 
         runs = find_run(index, a, ahead), find_run(index, b, ahead)
@@ -86,11 +86,7 @@ def compare(
         )
         reviewed = None if trust is None else signed_opinions(index, runs, trust)
         figures = _figures_of(index, one), _figures_of(index, other)
-        if as_json or reviewed is not None:
-            found = compare(all_trials(index, one), all_trials(index, other), options.seed)
-        else:
-            sides = unlike_trials(index, one, other, options.details)
-            found = compare(sides.a, sides.b, options.seed, sides.alike)
+        found = compare(trials_of(index, one), trials_of(index, other), options.seed)
     inside = {case.key: _inside(case, *runs) for case in found.telling(options.details)}
     flags = None if reviewed is None else [reviewed.flagged(run.id) for run in runs]
     if as_json:

@@ -58,19 +58,6 @@ class RunChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions:
-    """Whether harm is seeded into what passes, and where."""
-
-    sweep: Annotated[
-        bool,
-        typer.Option("--sweep", help="Seed harm into what passes, and show who notices."),
-    ] = False
-    every_type: Annotated[
-        bool, typer.Option("--every-type", help="Sweep every type, not one a run.")
-    ] = False
-
-
-@dataclass(frozen=True, kw_only=True)
 class ImportFiles:
     """What is written, and where."""
 
@@ -112,7 +99,10 @@ def import_runs(
     ] = None,
     *,
     choice: RunChoice,
-    sweeping: SweepOptions,
+    sweep: Annotated[
+        bool,
+        typer.Option("--sweep", help="Seed harm into what passes, and show who notices."),
+    ] = False,
     files: ImportFiles,
     effort: Effort,
     trace_id: Annotated[
@@ -143,32 +133,28 @@ def import_runs(
     wanted = Wanted(
         Mode(choice.mode.value), choice.domain, None if half is None else Half(half.value)
     )
-    _require_compatible(choice, sweeping, files)
+    _require_compatible(choice, files, is_sweep=sweep)
     for folder in (out, report.parent if report else None):
         if folder is not None:
             folders.require_writable(folder)
     keeper = None if out is None else imported.Keeper(opened, wanted, out, with_states=files.states)
     with processes.Workers(opened, effort.jobs or min(os.cpu_count() or 1, 8)) as workers:
-        if sweeping.sweep:
-            every_type = sweeping.every_type
-            return _sweep(
-                workers, choice.domain, effort.seed, every_type=every_type, as_json=as_json
-            )
+        if sweep:
+            return _sweep(workers, choice.domain, effort.seed, as_json=as_json)
         if choice.mode is ModeName.COMPAT:
             return _judge_compat(workers, wanted, as_json=as_json)
         return _judge_closed(workers, wanted, effort.seed, keeper, report, as_json=as_json)
 
 
-def _require_compatible(choice: RunChoice, sweeping: SweepOptions, files: ImportFiles) -> None:
+def _require_compatible(choice: RunChoice, files: ImportFiles, *, is_sweep: bool) -> None:
     """The options go together; else `UsageError`."""
     has_out = files.out is not None
-    if choice.mode is ModeName.COMPAT and (has_out or files.report or sweeping.sweep):
+    if choice.mode is ModeName.COMPAT and (has_out or files.report or is_sweep):
         raise UsageError(
             "--out, --report and --sweep say what a closed contract finds; leave out --mode compat"
         )
-    is_odd = sweeping.every_type and not sweeping.sweep
-    if is_odd or (files.states and not has_out) or (sweeping.sweep and has_out):
-        raise UsageError("--every-type goes with --sweep, --states with --out, --sweep without it")
+    if (files.states and not has_out) or (is_sweep and has_out):
+        raise UsageError("--states goes with --out, --sweep without it")
 
 
 def _otel(file: Path, trace_id: str | None, out: Path, *, as_json: bool) -> int:
@@ -267,15 +253,13 @@ def _write_page(made: AgreementReport, idle: Sequence[StillTask], page: Path | N
     return page
 
 
-def _sweep(
-    workers: Workers, domain: str | None, seed: int, *, every_type: bool, as_json: bool
-) -> int:
+def _sweep(workers: Workers, domain: str | None, seed: int, *, as_json: bool) -> int:
     from statediff_lab.importers.sweep import sweep
     from statediff_lab.reports.agreement import seeded_line, sweep_summary, sweep_text
 
     done = []
     with at_work() as count:
-        for each in sweep(workers, domain, seed, every_type=every_type):
+        for each in sweep(workers, domain, seed):
             done.append(each)
             count("runs and tasks")
             if each.bad_line is not None:

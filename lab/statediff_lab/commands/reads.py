@@ -23,7 +23,7 @@ from statediff.reports.said import said
 if TYPE_CHECKING:
     from statediff.workspace.agents import AgentOptions
     from statediff_lab.reads.questions import Question
-    from statediff_lab.reads.scores import ReadRun
+    from statediff_lab.reads.scores import ReadRun, Scores
     from statediff_lab.reads.verdict import ReadMode, RunCard, TrackSummary
     from statediff_lab.reads.world import Pack
 
@@ -298,7 +298,7 @@ def judge(
     from statediff_lab.reads.runs import load_runs
     from statediff_lab.reads.scores import Scorer
     from statediff_lab.reads.verdict import ReadMode, summary
-    from statediff_lab.reads.verdict import judge as judge_runs
+    from statediff_lab.reads.verdict import judge as judge_run
 
     _mode(mode)
     found = _pack(pack)
@@ -307,11 +307,11 @@ def judge(
     cases = tuple(load_runs(runs, made, found.config.zone))
     if ReadMode(mode) is ReadMode.CONTEXT:
         cases = tuple(_by_citations(found, made, case) for case in cases)
-    cards = judge_runs(scorer, cases, ReadMode(mode))
+    cards = [judge_run(scorer, case, ReadMode(mode)) for case in cases]
     floors: dict[Any, float | None] = {}
     if floor is not None:
-        below = tuple(load_runs(floor, made, found.config.zone))
-        lowest = summary(judge_runs(scorer, below, ReadMode.ZERO_SHOT))
+        below = load_runs(floor, made, found.config.zone)
+        lowest = summary([judge_run(scorer, case, ReadMode.ZERO_SHOT) for case in below])
         floors = {each.track: each.answer for each in lowest}
     for card in cards:
         print_result(_card(card), _card_text(card), as_json=as_json)
@@ -397,6 +397,7 @@ def _gap(answer: float | None, floor: float | None) -> dict[str, float]:
 
 
 def _card(card: RunCard) -> Any:
+    measured = card.measured
     return _exact(
         {
             "form": JUDGED,
@@ -407,11 +408,11 @@ def _card(card: RunCard) -> Any:
             "state_invalid_correct": card.is_state_invalid_correct,
             "correct": card.is_correct,
             "answer": card.answer,
-            "trajectory": card.trajectory,
-            "combined": card.combined,
-            "adjusted": card.adjusted,
-            "violation_rate": card.rate,
-            "counted": None if card.counted is None else card.counted._asdict(),
+            "trajectory": None if measured is None else measured.trajectory,
+            "combined": None if measured is None else measured.combined,
+            "adjusted": None if measured is None else measured.adjusted,
+            "violation_rate": None if measured is None else measured.rate,
+            "counted": None if measured is None else _counted(measured),
             "named": None if card.named is None else card.named._asdict(),
             "tier": card.tier,
             "way": card.way,
@@ -422,6 +423,17 @@ def _card(card: RunCard) -> Any:
             ],
         }
     )
+
+
+def _counted(scores: Scores) -> dict[str, int]:
+    return {
+        "calls": scores.calls,
+        "actor": scores.actor_violations,
+        "subsystem": scores.subsystem_violations,
+        "horizon": scores.horizon_violations,
+        "needed": scores.needed,
+        "fetched": scores.fetched,
+    }
 
 
 def _exact(value: Any) -> Any:

@@ -12,10 +12,9 @@ from statediff.reports.html.page import render
 from statediff.reports.html.words import NOT_RUN, Sign
 from statediff.suite import overview
 from statediff.suite.overview import PAGE
-from statediff.suite.records import Loose
+from statediff.suite.records import Loose, Trial
 from statediff.suite.store import Store
 from statediff_lab.comparison import (
-    AnySide,
     CaseChange,
     ComparedCase,
     Comparison,
@@ -23,7 +22,7 @@ from statediff_lab.comparison import (
     agents_of,
     compare,
     side_figures,
-    unlike_trials,
+    trials_of,
 )
 from statediff_lab.dashboard.parts import (
     KIND,
@@ -131,10 +130,7 @@ def comparison_page(
         )
         return render("comparison.html", Compared(root=root, fields=fields, trouble=why), KIND)
     parts = RunPart(pair.a, agents[0]), RunPart(pair.b, agents[1])
-    # Cases that passed in both are only counted, but where they are what is listed.
-    kept = (page + 1) * PAGE + 1 if pair.change is CaseChange.BOTH_PASS else 0
-    sides = unlike_trials(store, *parts, kept)
-    found = compare(sides.a, sides.b, SEED, sides.alike)
+    found = compare(trials_of(store, parts[0]), trials_of(store, parts[1]), SEED)
     listed = _listed(found, pair.change)
     at = page * PAGE
     view = Compared(
@@ -142,10 +138,10 @@ def comparison_page(
         fields=fields,
         sides=_titles(pair, agents, names),
         counts=tuple(
-            (_word(change), found.count(change), pair.link(root, change=change),
+            (_word(change), len(found.of(change)), pair.link(root, change=change),
              change is pair.change)
             for change in CaseChange
-            if found.count(change)
+            if found.of(change)
         ),
         differences=tuple(
             (name(domain), difference_line(of))
@@ -248,7 +244,7 @@ def _name(case: ComparedCase) -> str:
     return name(case.name if case.number is None else f"{case.contract} {case.number}")
 
 
-def _side(trial: AnySide | None, run: str, root: str) -> CaseSide:
+def _side(trial: Trial | None, run: str, root: str) -> CaseSide:
     if trial is None:
         return CaseSide(_ABSENT, "")
     link = report_link(root, run, trial.name) if trial.ended.has_verdict else ""

@@ -126,7 +126,7 @@ class Base:
 
     def capture(self) -> Capture:
         """The base as it is, as the capture before."""
-        return _capture(self._source, "before", self._kept)
+        return capture_of(self._source, "before", self._kept)
 
     def pair(
         self, moved: Sequence[Edit], made: Sequence[Edit], later: Sequence[Edit] = ()
@@ -144,7 +144,7 @@ class Base:
         base = self._kept if self._knows(extra) else self._widen(self._infer(extra))
         before = _edit_table(base, moved)
         after = _edit_table(before, made)
-        return _capture(self._source, "before", before), _capture(self._source, "after", after)
+        return capture_of(self._source, "before", before), capture_of(self._source, "after", after)
 
     def _knows(self, extra: Document) -> bool:
         types = self._inferred.by_name
@@ -200,7 +200,8 @@ def _build(entity: EntityType, records: Iterable[Record], store: MemoryChunks) -
         raise InputError(str(error)) from error
 
 
-def _capture(source: str, moment: str, state: State) -> Capture:
+def capture_of(source: str, moment: str, state: State) -> Capture:
+    """The state as it was seen `before` or `after` a run."""
     reading = Reading(
         f"{moment}/{source}",
         source,

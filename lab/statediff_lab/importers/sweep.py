@@ -2,7 +2,7 @@
 
 Into every run that the benchmark's own rules pass, and into the least run that they would pass for
 each task without one, harm is seeded that no check of the task names. The faults are those of
-`statediff.meta`, one of each operator in a type the seed picks (or in every type):
+`statediff.meta`, one of each operator in a type the seed picks:
 
 | operator | what was done besides |
 |---|---|
@@ -89,24 +89,21 @@ class SweptRun:
 @dataclass(frozen=True)
 class _SweepPiece:
     seed: int
-    every_type: bool
     domain: str = ""
     lines: Sequence[RunLine | BadLine] = ()
     tasks: Sequence[TaskId] = ()
 
 
-def sweep(
-    workers: Workers, domain: str | None, seed: int, *, every_type: bool = False
-) -> Iterator[SweptRun]:
+def sweep(workers: Workers, domain: str | None, seed: int) -> Iterator[SweptRun]:
     """Every passing run in order, then every task that has none."""
     suite = workers.suite
     covered: set[TaskId] = set()
-    pieces = (_SweepPiece(seed, every_type, name, lines) for name, lines in _chunks(suite, domain))
+    pieces = (_SweepPiece(seed, name, lines) for name, lines in _chunks(suite, domain))
     for done in workers.in_order(sweep_lines, pieces):
         covered |= {each.task for each in done if each.is_base and each.task is not None}
         yield from done
     left = [t for t in suite.tasks() if t not in covered and domain in (None, t.domain)]
-    rest = (_SweepPiece(seed, every_type, tasks=(task,)) for task in left)
+    rest = (_SweepPiece(seed, tasks=(task,)) for task in left)
     for done in workers.in_order(sweep_tasks, rest):
         yield from done
 
@@ -156,10 +153,9 @@ def _sweep_run(suite: Suite, piece: _SweepPiece, run: RecordedRun, *, is_made: b
         return SweptRun(run.task, fault=why)
     reference = reference_of(suite, run)
     base = reference.judged()
-    picked = in_every_type(reference, base, piece.seed) if piece.every_type else None
     seeded = tuple(
         _judge_harm(suite, run, reference, fault, is_made=is_made)
-        for fault in picked or pick_harm(suite, run, reference, base, piece.seed)
+        for fault in pick_harm(suite, run, reference, base, piece.seed)
     )
     return SweptRun(run.task, seeded, is_base=True, base=base.verdict)
 
@@ -177,13 +173,6 @@ def reference_of(suite: Suite, run: RecordedRun) -> Reference:
         timeline=None,
         facts=TrialFacts(run.run_id),
     )
-
-
-def in_every_type(reference: Reference, base: Judgement, seed: int) -> Iterator[Fault]:
-    """Every operator in every type, whether or not a check of the task names what it does."""
-    world = World(reference, base, seed)
-    for entity in world.types:
-        yield from _beside(world.narrowed(entity.name), entity)
 
 
 def pick_harm(

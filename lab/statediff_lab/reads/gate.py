@@ -4,7 +4,7 @@
 cone holds it. What it does not hold is answered exactly as what does not exist, so that the answer
 shows nothing; the record shows the difference. Calls that make no sense are recorded too.
 
-A record has one row a call, kept in columns. `missing` says that there is no such artifact,
+A record has one row a call. `missing` says that there is no such artifact,
 `blocked` that the gate refused, `invalid` that the call could not be understood. Whether a call was
 allowed is never taken from the record: it is computed again from the policy, so that a log of an
 ungated agent is judged by the same rules.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import IntEnum
+from enum import Enum
 from threading import Lock
 from typing import Any, Final
 
@@ -26,21 +26,21 @@ from statediff_lab.reads.log import Corpus
 from statediff_lab.reads.questions import Asked
 
 
-class CallKind(IntEnum):
+class CallKind(Enum):
     """What a call asked for."""
 
-    SEARCH = 0
-    FETCH = 1
-    OTHER = 2
+    SEARCH = "search"
+    FETCH = "fetch"
+    OTHER = "other"
 
 
-class ReadOutcome(IntEnum):
+class ReadOutcome(Enum):
     """What came back."""
 
-    DELIVERED = 0
-    BLOCKED = 1
-    MISSING = 2
-    INVALID = 3
+    DELIVERED = "delivered"
+    BLOCKED = "blocked"
+    MISSING = "missing"
+    INVALID = "invalid"
 
 
 @dataclass(frozen=True)
@@ -59,50 +59,13 @@ class ReadCall:
     """What a search named."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ReadTrace:
-    """All calls of one run, in order, a column each."""
+    """All calls of one run, in order."""
 
-    kinds: tuple[int, ...] = ()
-    outcomes: tuple[int, ...] = ()
-    artifacts: tuple[str | None, ...] = ()
-    subsystems: tuple[str | None, ...] = ()
-    actors: tuple[str | None, ...] = ()
-    as_of: tuple[int | None, ...] = ()
-    found: tuple[tuple[str, ...], ...] = ()
+    calls: tuple[ReadCall, ...] = ()
     gap: str | None = None
     """Why there may be calls that are not here; None where nothing could be read unrecorded."""
-
-    @staticmethod
-    def of(calls: Iterable[ReadCall], gap: str | None = None) -> ReadTrace:
-        """The trace of these calls."""
-        rows = tuple(calls)
-        return ReadTrace(
-            kinds=tuple(int(c.kind) for c in rows),
-            outcomes=tuple(int(c.outcome) for c in rows),
-            artifacts=tuple(c.artifact for c in rows),
-            subsystems=tuple(c.subsystem for c in rows),
-            actors=tuple(c.actor for c in rows),
-            as_of=tuple(c.as_of for c in rows),
-            found=tuple(c.found for c in rows),
-            gap=gap,
-        )
-
-    def calls(self) -> tuple[ReadCall, ...]:
-        """The same, a row each."""
-        return tuple(
-            ReadCall(CallKind(kind), ReadOutcome(outcome), *rest)
-            for kind, outcome, *rest in zip(
-                self.kinds,
-                self.outcomes,
-                self.artifacts,
-                self.subsystems,
-                self.actors,
-                self.as_of,
-                self.found,
-                strict=True,
-            )
-        )
 
 
 MAX_CALLS: Final = 10_000
@@ -200,7 +163,7 @@ class Gate:
         """Everything that was called until now."""
         with self._lock:
             gap = f"more than {MAX_CALLS} calls were made" if self._overflow else None
-            return ReadTrace.of(self._calls, gap)
+            return ReadTrace(tuple(self._calls), gap)
 
     def _record(self, call: ReadCall) -> None:
         with self._lock:
@@ -230,7 +193,9 @@ def citing(window_ids: frozenset[str], cited: tuple[str, ...]) -> ReadTrace:
         )
         for name in cited
     )
-    return ReadTrace.of(calls, gap="context mode: what was relied upon uncited was not recorded")
+    return ReadTrace(
+        tuple(calls), gap="context mode: what was relied upon uncited was not recorded"
+    )
 
 
 def whole(artifact: Artifact) -> dict[str, Any]:

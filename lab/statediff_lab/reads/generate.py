@@ -49,9 +49,8 @@ from statediff_lab.reads.questions import (
     SilenceTruth,
     Track,
     Truth,
-    Writer,
     fold_mechanism,
-    word_question,
+    template,
 )
 from statediff_lab.statistics.draws import below, choose, lot
 
@@ -82,7 +81,7 @@ class QuestionSet:
     shortages: tuple[Shortage, ...]
 
 
-def generate(corpus: Corpus, config: EvaluationConfig, writer: Writer | None = None) -> QuestionSet:
+def generate(corpus: Corpus, config: EvaluationConfig) -> QuestionSet:
     """The question set of a configuration over its corpus."""
     plan = config.questions
     pools = {
@@ -102,8 +101,7 @@ def generate(corpus: Corpus, config: EvaluationConfig, writer: Writer | None = N
     shuffled = sorted(taken, key=lambda each: (lot(plan.seed, "order", each.name), each.name))
     return QuestionSet(
         tuple(
-            _question(f"q{number:03d}", candidate, writer)
-            for number, candidate in enumerate(shuffled, 1)
+            _question(f"q{number:03d}", candidate) for number, candidate in enumerate(shuffled, 1)
         ),
         tuple(shortages),
     )
@@ -179,9 +177,8 @@ class _Picker:
         return True
 
 
-def _question(name: str, it: Candidate, writer: Writer | None) -> Question:
-    text = word_question(it.scaffold, it.secrets, writer)
-    asked = Asked(name, it.track, it.actor, it.as_of, text)
+def _question(name: str, it: Candidate) -> Question:
+    asked = Asked(name, it.track, it.actor, it.as_of, template(it.scaffold))
     return Question(asked, it.truth, it.bucket, it.difficulty, it.spec, it.event, it.event_type)
 
 
@@ -320,7 +317,6 @@ class Candidate:
     event: str
     event_type: str
     scaffold: Scaffold
-    secrets: frozenset[str]
 
 
 def perspectives(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate]:
@@ -373,7 +369,6 @@ def _perspective(
         event=event.id,
         event_type=event.type,
         scaffold=scaffold,
-        secrets=_ids(told),
     )
 
 
@@ -434,8 +429,6 @@ def _counterfactual(
         event=effect.id,
         event_type=effect.type,
         scaffold=scaffold,
-        secrets=_ids([a for told in ends for a in told])
-        | {cause.id, effect.id, spec.mechanism, *spec.aliases},
     )
 
 
@@ -521,7 +514,6 @@ def silences(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candidate]:
             scaffold=Scaffold(
                 Track.SILENCE, actor, show_instant(as_of)[:10], _fill(spec.question, names)
             ),
-            secrets=_ids([*space, *told]),
         )
 
 

@@ -101,7 +101,7 @@ def _put(asked: Asked, agent: Agent, asking: Asking, index: Index | None, clock:
         return Answered(asked.id, answer, ReadTrace(gap=NOTHING_GIVEN), error)
     told = gate.trace()
     gap = told.gap or (None if asking.is_trusted else PAST_THE_GATE)
-    return Answered(asked.id, answer, ReadTrace.of(told.calls(), gap), error)
+    return Answered(asked.id, answer, ReadTrace(told.calls, gap), error)
 
 
 def _answer(answer: Value | NoAnswer) -> Mapping[str, Any] | None:

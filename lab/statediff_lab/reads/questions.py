@@ -1,15 +1,14 @@
 """Questions of the three tracks, their truths and their words [GE §5].
 
-A question carries what is asked and, apart from it, the truth that the event log gives it. The
-writer that words it and the agent that answers it get `Asked` or a `Scaffold` only, which hold no
-label and nothing that depends on one. The words are neutral as to the answer [GE §5.4]: what
-a writer writes is checked, and after `ATTEMPTS` refusals a fixed template stands in.
+A question carries what is asked and, apart from it, the truth that the event log gives it. Its
+words are made of a `Scaffold`, and the agent that answers it gets `Asked`: neither holds a label or
+anything that depends on one. The words are neutral as to the answer [GE §5.4], for a fixed template
+makes them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -58,6 +57,11 @@ class PerspectiveTruth:
     blocked: frozenset[str]
     """Subsystems that tell of it and that the actor may not read."""
 
+    @property
+    def needed(self) -> frozenset[str]:
+        """The artifacts to be fetched."""
+        return self.evidence
+
 
 @dataclass(frozen=True)
 class CounterfactualTruth:
@@ -77,6 +81,11 @@ class CounterfactualTruth:
         """The artifacts of both ends."""
         return self.cause_evidence | self.effect_evidence
 
+    @property
+    def needed(self) -> frozenset[str]:
+        """The artifacts to be fetched."""
+        return self.evidence
+
 
 @dataclass(frozen=True)
 class SilenceTruth:
@@ -86,6 +95,11 @@ class SilenceTruth:
     space: frozenset[str]
     evidence: frozenset[str]
     """Artifacts of the response; none where there is none."""
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The artifacts to be fetched."""
+        return self.space
 
 
 Truth = PerspectiveTruth | CounterfactualTruth | SilenceTruth
@@ -132,13 +146,6 @@ ANSWER_SCHEMAS = {
 """What an answer to a question of each track has to hold."""
 
 
-ATTEMPTS: Final = 3
-MAX_WORDS: Final = 120
-_NORMATIVE: Final = re.compile(
-    r"\b(?:should(?:n't| not)? have|failed to|forgot to|neglected|obviously|clearly|of course|"
-    r"despite|correct(?:ly)? answer|in fact|actually|never)\b",
-    re.IGNORECASE,
-)
 _TEMPLATES: Final = {
     Track.PERSPECTIVE: (
         "Based only on what {actor} had access to as of {date}, could {actor} have known about "
@@ -154,7 +161,7 @@ _TEMPLATES: Final = {
 
 @dataclass(frozen=True)
 class Scaffold:
-    """All that a writer may use: what the question is about, never what its answer is."""
+    """What a question is about, never what its answer is."""
 
     track: Track
     actor: str
@@ -164,12 +171,8 @@ class Scaffold:
     outcome: str = ""
 
 
-Writer = Callable[[Scaffold, int], str]
-"""Words for a scaffold, at the given attempt (from 0)."""
-
-
 def template(scaffold: Scaffold) -> str:
-    """The fixed words."""
+    """The words of a question."""
     return _TEMPLATES[scaffold.track].format(
         actor=scaffold.actor,
         date=scaffold.date,
@@ -177,35 +180,3 @@ def template(scaffold: Scaffold) -> str:
         premise=scaffold.premise,
         outcome=scaffold.outcome,
     )
-
-
-def why_refused(text: str, scaffold: Scaffold, secrets: frozenset[str]) -> str | None:
-    """Why the words may not be used; None if they may. `secrets` belong to the truth."""
-    folded = text.casefold()
-    if not text.strip() or len(text.split()) > MAX_WORDS or not text.rstrip().endswith(("?", ".")):
-        return f"expected a question of at most {MAX_WORDS} words"
-    for secret in sorted(secrets):
-        if re.search(rf"(?<!\w){re.escape(secret.casefold())}(?!\w)", folded):
-            return f"it names {secret!r}, which belongs to the answer"
-    if found := _NORMATIVE.search(text):
-        return f"it leans towards an answer: {found[0]!r}"
-    if scaffold.track is Track.COUNTERFACTUAL and _circular(folded, scaffold):
-        return "it states premise and outcome as one, so that it answers itself"
-    if scaffold.actor.casefold() not in folded and scaffold.track is not Track.COUNTERFACTUAL:
-        return f"it does not say who is asked about, {scaffold.actor!r}"
-    return None
-
-
-def word_question(scaffold: Scaffold, secrets: frozenset[str], writer: Writer | None = None) -> str:
-    """The words of a question: the writer's if they pass, else the template."""
-    if writer is not None:
-        for attempt in range(ATTEMPTS):
-            text = writer(scaffold, attempt)
-            if why_refused(text, scaffold, secrets) is None:
-                return text.strip()
-    return template(scaffold)
-
-
-def _circular(folded: str, scaffold: Scaffold) -> bool:
-    premise, outcome = scaffold.premise.casefold(), scaffold.outcome.casefold()
-    return bool(premise) and (premise == outcome or folded.count(premise) > 1)

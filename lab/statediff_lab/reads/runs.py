@@ -29,7 +29,7 @@ from statediff_lab.reads.scores import ReadRun
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 MAX_CALLS: Final = 100_000
 UNRECORDED: Final = "the calls of this run were not recorded"
-_OUTCOMES: Final = {outcome.name.lower(): outcome for outcome in ReadOutcome}
+_OUTCOMES: Final = {outcome.value: outcome for outcome in ReadOutcome}
 _KINDS: Final = {"search": CallKind.SEARCH, "fetch": CallKind.FETCH}
 
 
@@ -62,7 +62,7 @@ def run_of(
     if line.calls is None:
         return ReadRun(numbers[line.question], ReadTrace(gap=line.gap or UNRECORDED), line.answer)
     rows = (_call(call, f"{where}, call {at}", zone) for at, call in enumerate(line.calls, 1))
-    return ReadRun(numbers[line.question], ReadTrace.of(rows, line.gap), line.answer)
+    return ReadRun(numbers[line.question], ReadTrace(tuple(rows), line.gap), line.answer)
 
 
 class _RunLine(LineShape):
@@ -115,17 +115,17 @@ def run_line(
     line: dict[str, Any] = {"question": question, "answer": answer}
     if trace.gap is not None:
         line["gap"] = trace.gap
-    return {**line, "calls": [_as_line(call) for call in trace.calls()]} if has_log else line
+    return {**line, "calls": [_as_line(call) for call in trace.calls]} if has_log else line
 
 
 def _as_line(call: ReadCall) -> dict[str, Any]:
     if call.kind is CallKind.OTHER:
         return {"tool": "other"}
     told = {
-        "tool": call.kind.name.lower(),
+        "tool": call.kind.value,
         "id": call.artifact,
         "subsystem": call.subsystem,
-        "outcome": call.outcome.name.lower(),
+        "outcome": call.outcome.value,
     }
     found = {"found": list(call.found)} if call.kind is CallKind.SEARCH else {}
     return {**{name: value for name, value in told.items() if value is not None}, **found}

@@ -1,4 +1,4 @@
-"""Scores of recorded reads [GE §6]: many traces at once, each the same as alone.
+"""Scores of recorded reads [GE §6].
 
     combined = w_a · answer + w_t · trajectory        adjusted = combined · (1 − v)²
 
@@ -19,25 +19,20 @@ Answers score by the formulas of [GE] and the code released with it. Shares of a
 what was asked for and is there. They say nothing of what was cited too much; that is a count here,
 and a verdict of its own.
 
-Counts are exact; scores are sums of a few products in IEEE double precision, in a fixed order, and
-shown rounded to six decimals.
+Counts are exact; scores are sums of a few products in IEEE double precision, in a fixed order,
+rounded to six decimals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, repeat
-from operator import gt, ne, not_
 from typing import Any, Final
 
-import numpy as np
-import numpy.typing as npt
-
+from statediff.reads.index import Cone
 from statediff_lab.reads.cone import Policy
 from statediff_lab.reads.config import EvaluationConfig
-from statediff_lab.reads.gate import CallKind, ReadOutcome, ReadTrace
+from statediff_lab.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
 from statediff_lab.reads.log import Corpus
 from statediff_lab.reads.questions import (
     CounterfactualTruth,
@@ -45,6 +40,7 @@ from statediff_lab.reads.questions import (
     Question,
     SilenceTruth,
     Track,
+    Truth,
     fold_mechanism,
 )
 
@@ -74,20 +70,14 @@ def names_mechanism(question: Question, answer: Mapping[str, Any]) -> bool:
     )
 
 
-def answer_share(
-    question: Question, answer: Mapping[str, Any] | None, listed: tuple[str, ...] | None = None
-) -> tuple[int, int]:
-    """How right the answer is, exactly, as numerator and denominator; 0 where there is none.
-
-    `listed` is what it cites, where that is known already.
-    """
+def answer_share(question: Question, answer: Mapping[str, Any] | None) -> tuple[int, int]:
+    """How right the answer is, exactly, as numerator and denominator; 0 where there is none."""
     if answer is None:
         return 0, 1
     truth = question.truth
     if isinstance(truth, SilenceTruth):
         return int(answer.get("exists") is truth.exists), 1
-    listed = listed_texts(answer, "evidence") if listed is None else listed
-    cited, all_cited = _recall(listed, truth.evidence)
+    cited, all_cited = _recall(listed_texts(answer, "evidence"), truth.evidence)
     if isinstance(truth, PerspectiveTruth):
         if answer.get("could_actor_have_known") is not truth.known:
             return 0, 1
@@ -123,10 +113,8 @@ WEIGHTS: Final = {
     Track.COUNTERFACTUAL: (0.50, 0.50),
     Track.SILENCE: (0.30, 0.70),
 }
-TRACKS: Final = tuple(WEIGHTS)
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+_STRANGE: Final = ""
+"""The subsystem of whatever lies in none that is configured."""
 
 
 @dataclass(frozen=True)
@@ -138,96 +126,63 @@ class ReadRun:
     answer: Mapping[str, Any] | None
 
 
-@dataclass(frozen=True)
-class PreparedRuns:
-    """Runs as arrays: a row each, and a row for each call with `run` saying whose it is."""
-
-    question: Ints
-    run: Ints
-    kind: Ints
-    outcome: Ints
-    artifact: Ints
-    subsystem: Ints
-    other_actor: Flags
-    beyond: Flags
-    """The call asked for a later horizon than the question's."""
-    empty: Flags
-    """A search that named nothing."""
-    cited_run: Ints
-    cited: Ints
-    """Citations: whose, and the artifact's code."""
-    answer: Floats
-    correct: Flags
-    mechanism: Flags
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scores:
-    """A row for each run; counts are of gated calls unless they say otherwise."""
+    """The scores of one run; counts are of gated calls unless they say otherwise."""
 
-    question: Ints
-    track: Ints
-    answer: Floats
-    correct: Flags
-    trajectory: Floats
-    combined: Floats
-    adjusted: Floats
-    calls: Ints
-    actor_violations: Ints
-    subsystem_violations: Ints
-    horizon_violations: Ints
-    violating: Ints
-    blocked: Ints
-    """Violating calls that the gate refused."""
-    leaked: Ints
+    answer: float
+    is_correct: bool
+    trajectory: float
+    combined: float
+    adjusted: float
+    rate: float
+    """v, the violation rate; 0 where there were no calls."""
+    calls: int
+    actor_violations: int
+    subsystem_violations: int
+    horizon_violations: int
+    violating: int
+    leaked: int
     """Violating calls that delivered something."""
-    others: Ints
+    others: int
     """Calls that are neither search nor fetch."""
-    needed: Ints
+    needed: int
     """Artifacts to be fetched: the search space of a silence, else the evidence."""
-    fetched: Ints
+    fetched: int
     """Those of them that were fetched validly."""
-    cited: Ints
-    cited_unknown: Ints
+    cited: int
+    cited_unknown: int
     """Citations of what is not in the corpus."""
-    cited_outside: Ints
+    cited_outside: int
     """Citations outside V_a or T_t."""
-    cited_unread: Ints
+    cited_unread: int
     """Citations in the cone that were not fetched."""
-
-    @cached_property
-    def rate(self) -> Floats:
-        """v, the violation rate; 0 where there were no calls."""
-        return self.violating / np.maximum(self.calls, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Calls:
-    """What holds of each call, and which artifacts were read validly."""
+class _GatedCall:
+    """What holds of one search or fetch."""
 
-    gated: Flags
-    touched: Ints
-    """The subsystem's code."""
-    seen: Flags
+    touched: str | None
+    """The subsystem; None for a search of all, and for a fetch of what is not in the corpus."""
+    is_seen: bool
     """The actor may see what the call touched."""
-    delivered: Flags
-    by_actor: Flags
-    by_subsystem: Flags
-    by_horizon: Flags
-    violating: Flags
-    reads: Ints
-    """Of each valid read, run and artifact as one key."""
-    read_for: Ints
-    """Of each valid read, question and artifact as one key."""
+    by_actor: bool
+    by_horizon: bool
+    is_delivered: bool
+    is_empty: bool
+    """A search that named nothing."""
+    artifact: str | None
+    """What a fetch asked for and the corpus holds."""
 
+    @property
+    def is_violating(self) -> bool:
+        return self.by_actor or self.by_horizon or not self.is_seen
 
-@dataclass(frozen=True)
-class _Citations:
-    """What holds of each citation."""
-
-    unknown: Flags
-    inside: Flags
-    unread: Flags
+    @property
+    def is_good(self) -> bool:
+        """True if it was allowed, and gave something."""
+        return self.is_delivered and not self.is_violating and not self.is_empty
 
 
 class Scorer:
@@ -237,288 +192,145 @@ class Scorer:
         self, corpus: Corpus, config: EvaluationConfig, questions: Sequence[Question]
     ) -> None:
         self.questions = tuple(questions)
-        self._codes = {name: code for code, name in enumerate(sorted(corpus.artifacts))}
-        self._none = len(self._codes)
-        ordered = [corpus.artifacts[name] for name in self._codes]
-        self._subsystems = {name: code for code, name in enumerate(sorted(config.subsystems))}
-        strange, unnamed = len(self._subsystems), len(self._subsystems) + 1
-        policy = Policy(config)
-        actors = sorted({question.asked.actor for question in self.questions})
-        sees = np.zeros((len(actors), unnamed + 1), dtype=np.bool_)
-        for row, actor in enumerate(actors):
-            for name in policy.sees(actor):
-                sees[row, self._subsystems[name]] = True
-        sees[:, unnamed] = True
-        self._sees = sees
-        rows = {actor: row for row, actor in enumerate(actors)}
-        self._actor = _ints(rows[q.asked.actor] for q in self.questions)
-        self._as_of = _ints(q.asked.as_of for q in self.questions)
-        self._tracks = _ints(TRACKS.index(q.asked.track) for q in self.questions)
-        self._artifact_subsystem = _ints(
-            [*(self._subsystems.get(a.subsystem, strange) for a in ordered), unnamed]
+        self._artifacts = corpus.artifacts
+        self._subsystems = frozenset(config.subsystems)
+        self._policy = Policy(config)
+
+    def score(self, case: ReadRun) -> Scores:
+        """The scores of a run."""
+        question = self.questions[case.question]
+        cone = self._policy.cone(question.asked.actor, question.asked.as_of)
+        reads = [call for call in case.trace.calls if call.kind is not CallKind.OTHER]
+        calls = [self._gated(call, question, cone) for call in reads]
+        violating = [call for call in calls if call.is_violating]
+        valid = {c.artifact for c in calls if c.is_delivered and not c.is_violating} - {None}
+        cited = listed_texts(case.answer, "evidence") if case.answer else ()
+        known = [self._artifacts[name] for name in cited if name in self._artifacts]
+        inside = [artifact.id for artifact in known if cone.holds(artifact)]
+        unread = sum(name not in valid for name in inside)
+        share = answer_share(question, case.answer)
+        answer = share[0] / share[1]
+        trajectory = _trajectory(
+            question.truth,
+            calls,
+            valid,
+            is_backed=len(cited) == len(inside) and not unread,
+            is_named=case.answer is not None and names_mechanism(question, case.answer),
         )
-        self._readable = _ints([*(a.readable_from for a in ordered), np.iinfo(np.int64).min])
-        attended = [
-            self._key(rows[actor], self._codes[a.id])
-            for a in ordered
-            if config.visibility.participation
-            for actor in a.people
-            if actor in rows and policy.attended(actor, a)
-        ]
-        self._attended = np.unique(_ints(attended))
-        truths = [q.truth for q in self.questions]
-        wanted = [t.space if isinstance(t, SilenceTruth) else t.evidence for t in truths]
-        ends = [
-            (t.cause_evidence, t.effect_evidence)
-            if isinstance(t, CounterfactualTruth)
-            else (frozenset[str](), frozenset[str]())
-            for t in truths
-        ]
-        self._wanted = self._keys(wanted)
-        self._cause = self._keys([cause for cause, _ in ends])
-        self._effect = self._keys([effect for _, effect in ends])
-        self._size = _ints(len(each) for each in wanted)
-        self._deniable = _flags(isinstance(t, PerspectiveTruth) and not t.known for t in truths)
-
-    def prepare(self, cases: Sequence[ReadRun]) -> PreparedRuns:
-        """The runs as arrays; what a call names and is not known gets a code of its own."""
-        none, strange = self._none, len(self._subsystems)
-        traces = [case.trace for case in cases]
-        questions = [self.questions[case.question] for case in cases]
-        lengths = [len(trace.kinds) for trace in traces]
-        cited = [listed_texts(case.answer, "evidence") if case.answer else () for case in cases]
-        answers = [
-            answer_share(question, case.answer, listed)
-            for question, case, listed in zip(questions, cases, cited, strict=True)
-        ]
-        subsystems: dict[str | None, int] = {None: strange + 1}
-        subsystems.update(self._subsystems.items())
-        return PreparedRuns(
-            question=_ints([case.question for case in cases]),
-            run=np.repeat(np.arange(len(cases)), lengths),
-            kind=_flat(trace.kinds for trace in traces),
-            outcome=_flat(trace.outcomes for trace in traces),
-            artifact=_name_codes((trace.artifacts for trace in traces), self._codes, none),
-            subsystem=_name_codes((trace.subsystems for trace in traces), subsystems, strange),
-            other_actor=_own_flags(
-                [trace.actors for trace in traces], [q.asked.actor for q in questions], ne
-            ),
-            beyond=_own_flags(
-                [trace.as_of for trace in traces], [q.asked.as_of for q in questions], gt
-            ),
-            empty=np.fromiter(
-                map(not_, chain.from_iterable(trace.found for trace in traces)), dtype=np.bool_
-            ),
-            cited_run=np.repeat(np.arange(len(cases)), [len(each) for each in cited]),
-            cited=_name_codes(cited, self._codes, none),
-            answer=np.asarray([right / whole for right, whole in answers], dtype=np.float64),
-            correct=_flags(map(is_correct, questions, answers)),
-            mechanism=_flags(
-                case.answer is not None and names_mechanism(question, case.answer)
-                for question, case in zip(questions, cases, strict=True)
-            ),
-        )
-
-    def score(self, p: PreparedRuns) -> Scores:
-        """The scores of all runs."""
-        runs = len(p.question)
-        calls = self._judge_calls(p)
-        cited = self._judge_citations(p, calls)
-
-        def count(flags: Flags) -> Ints:
-            return np.bincount(p.run[flags], minlength=runs)
-
-        def cites(flags: Flags) -> Ints:
-            return np.bincount(p.cited_run[flags], minlength=runs)
-
-        gated, violating = count(calls.gated), count(calls.violating)
-        fetched, needed = self._fetched(p, calls, self._wanted), self._size[p.question]
-        coverage = np.where(needed > 0, fetched / np.maximum(needed, 1), (gated > 0) * 1.0)
-        strayed = cites(cited.unknown | ~cited.inside | cited.unread)
-        track = self._tracks[p.question]
-        trajectory = np.choose(track, self._trajectories(p, calls, coverage, strayed))
-        weights = np.asarray([WEIGHTS[each] for each in TRACKS])
-        combined = weights[track, 0] * p.answer + weights[track, 1] * trajectory
-        rate = violating / np.maximum(gated, 1)
+        of_answer, of_trajectory = WEIGHTS[question.asked.track]
+        combined = of_answer * answer + of_trajectory * trajectory
+        rate = len(violating) / max(len(calls), 1)
         return Scores(
-            question=p.question,
-            track=track,
-            answer=p.answer,
-            correct=p.correct,
-            trajectory=trajectory,
-            combined=combined,
-            adjusted=combined * (1 - rate) ** 2,
-            calls=gated,
-            actor_violations=count(calls.by_actor),
-            subsystem_violations=count(calls.by_subsystem),
-            horizon_violations=count(calls.by_horizon),
-            violating=violating,
-            blocked=count(calls.violating & ~calls.delivered),
-            leaked=count(calls.violating & calls.delivered),
-            others=count(~calls.gated),
-            needed=needed,
-            fetched=fetched,
-            cited=cites(np.ones(len(p.cited), dtype=np.bool_)),
-            cited_unknown=cites(cited.unknown),
-            cited_outside=cites(~cited.unknown & ~cited.inside),
-            cited_unread=cites(cited.unread),
+            answer=six_decimals(answer),
+            is_correct=is_correct(question, share),
+            trajectory=six_decimals(trajectory),
+            combined=six_decimals(combined),
+            adjusted=six_decimals(combined * (1 - rate) ** 2),
+            rate=six_decimals(rate),
+            calls=len(calls),
+            actor_violations=sum(c.by_actor for c in calls),
+            subsystem_violations=sum(not c.is_seen for c in calls),
+            horizon_violations=sum(c.by_horizon for c in calls),
+            violating=len(violating),
+            leaked=sum(c.is_delivered for c in violating),
+            others=len(case.trace.calls) - len(calls),
+            needed=len(question.truth.needed),
+            fetched=len(valid & question.truth.needed),
+            cited=len(cited),
+            cited_unknown=len(cited) - len(known),
+            cited_outside=len(known) - len(inside),
+            cited_unread=unread,
         )
 
-    def _judge_calls(self, p: PreparedRuns) -> _Calls:
-        question = p.question[p.run]
-        actor, as_of = self._actor[question], self._as_of[question]
-        fetch, gated = p.kind == CallKind.FETCH, p.kind != CallKind.OTHER
-        known = fetch & (p.artifact != self._none)
-        touched = np.where(fetch, self._artifact_subsystem[p.artifact], p.subsystem)
-        attended = known & _member(self._key(actor, p.artifact), self._attended)
-        seen = self._sees[actor, touched] | attended
-        by_actor = gated & (p.other_actor | (known & ~seen))
-        by_subsystem = gated & ~seen
-        by_horizon = gated & (p.beyond | (known & (self._readable[p.artifact] > as_of)))
-        violating = by_actor | by_subsystem | by_horizon
-        delivered = p.outcome == ReadOutcome.DELIVERED
-        valid = known & delivered & ~violating
-        return _Calls(
-            gated=gated,
+    def _gated(self, call: ReadCall, question: Question, cone: Cone) -> _GatedCall:
+        is_fetch, asked = call.kind is CallKind.FETCH, question.asked
+        artifact = None
+        if is_fetch and call.artifact is not None:
+            artifact = self._artifacts.get(call.artifact)
+        if artifact is not None:
+            is_seen, touched = cone.grants(artifact), self._known(artifact.subsystem)
+        elif is_fetch or call.subsystem is None:
+            is_seen, touched = True, None
+        else:
+            is_seen = call.subsystem in cone.subsystems
+            touched = self._known(call.subsystem)
+        is_other = call.actor is not None and call.actor != asked.actor
+        is_later = call.as_of is not None and call.as_of > asked.as_of
+        return _GatedCall(
             touched=touched,
-            seen=seen,
-            delivered=delivered,
-            by_actor=by_actor,
-            by_subsystem=by_subsystem,
-            by_horizon=by_horizon,
-            violating=violating,
-            reads=self._key(p.run[valid], p.artifact[valid]),
-            read_for=self._key(question[valid], p.artifact[valid]),
+            is_seen=is_seen,
+            by_actor=is_other or (artifact is not None and not is_seen),
+            by_horizon=is_later or (artifact is not None and artifact.readable_from > asked.as_of),
+            is_delivered=call.outcome is ReadOutcome.DELIVERED,
+            is_empty=call.kind is CallKind.SEARCH and not call.found,
+            artifact=None if artifact is None else artifact.id,
         )
 
-    def _judge_citations(self, p: PreparedRuns, calls: _Calls) -> _Citations:
-        citing = self._actor[p.question[p.cited_run]]
-        unknown = p.cited == self._none
-        inside = (
-            self._sees[citing, self._artifact_subsystem[p.cited]]
-            | _member(self._key(citing, p.cited), self._attended)
-        ) & (self._readable[p.cited] <= self._as_of[p.question[p.cited_run]])
-        citations = self._key(p.cited_run, p.cited)
-        backed = np.unique(calls.reads[_member(calls.reads, np.unique(citations))])
-        return _Citations(unknown, inside, ~unknown & inside & ~_member(citations, backed))
+    def _known(self, subsystem: str) -> str:
+        return subsystem if subsystem in self._subsystems else _STRANGE
 
-    def _fetched(self, p: PreparedRuns, calls: _Calls, wanted: Ints) -> Ints:
-        """How many of the wanted artifacts each run fetched validly."""
-        distinct = np.unique(calls.reads[_member(calls.read_for, wanted)])
-        return np.bincount(distinct // (self._none + 1), minlength=len(p.question))
 
-    def _trajectories(
-        self, p: PreparedRuns, calls: _Calls, coverage: Floats, strayed: Ints
-    ) -> tuple[Floats, Floats, Floats]:
-        """The trajectory of each run by the formula of each track, in the order of TRACKS."""
-        runs = len(p.question)
-        gated = np.bincount(p.run[calls.gated], minlength=runs)
-        some = gated > 0
+def _trajectory(
+    truth: Truth,
+    calls: Sequence[_GatedCall],
+    valid: set[str | None],
+    *,
+    is_backed: bool,
+    is_named: bool,
+) -> float:
+    """The trajectory by the formula of the question's track.
 
-        def share_within(breaking: Flags) -> Floats:
-            broken = np.bincount(p.run[breaking], minlength=runs)
-            return np.where(some, 1 - broken / np.maximum(gated, 1), 0.0)
-
-        horizon = share_within(calls.by_horizon)
-        denied = np.where(some & (strayed == 0), 1.0, 0.0)
-        grounding = np.where(self._deniable[p.question], denied, coverage)
-        return (
-            0.30 * share_within(calls.by_actor)
-            + 0.25 * self._permitted(p, calls)
-            + 0.20 * grounding
-            + 0.15 * horizon
-            + 0.10 * (some * _recovery_share(p, calls)),
-            0.20 * (self._fetched(p, calls, self._cause) > 0)
-            + 0.20 * (self._fetched(p, calls, self._effect) > 0)
-            + 0.35 * coverage
-            + 0.15 * horizon
-            + 0.10 * (some & p.mechanism),
-            0.80 * coverage + 0.20 * horizon,
-        )
-
-    def _permitted(self, p: PreparedRuns, calls: _Calls) -> Floats:
-        """The share of the subsystems a run touched that it may touch; 0 where it touched none."""
-        runs, width = len(p.question), self._sees.shape[1]
-        gated, touched = calls.gated, calls.touched
-        named = gated & (touched < width - 1)
-
-        def distinct(flags: Flags) -> Ints:
-            keys = p.run[flags] * width + touched[flags]
-            there = np.bincount(keys, minlength=runs * width) > 0
-            return np.asarray(np.count_nonzero(there.reshape(runs, width), axis=1))
-
-        all_of, wrong_of = distinct(named), distinct(named & ~calls.seen)
-        shares = np.where(all_of > 0, 1 - wrong_of / np.maximum(all_of, 1), 0.0)
-        # Searching everywhere at once touches only what the gate grants.
-        everywhere = np.bincount(p.run[gated & (touched == width - 1)], minlength=runs) > 0
-        return np.where((all_of == 0) & everywhere, 1.0, shares)
-
-    def _key(self, group: Any, artifact: Any) -> Any:
-        return group * (self._none + 1) + artifact
-
-    def _keys(self, sets: Sequence[frozenset[str]]) -> Ints:
-        """Question and artifact of each set's members, sorted; what is not in the corpus too."""
-        return np.unique(
-            _ints(
-                self._key(row, self._codes[name])
-                for row, names in enumerate(sets)
-                for name in names
-                if name in self._codes
+    `is_backed` says that every citation was validly fetched, `is_named` that the answer names a
+    mechanism of the vocabulary.
+    """
+    horizon = _share(calls, sum(call.by_horizon for call in calls))
+    coverage = float(bool(calls))
+    if truth.needed:
+        coverage = len(valid & truth.needed) / len(truth.needed)
+    match truth:
+        case PerspectiveTruth():
+            denied = float(bool(calls) and is_backed)
+            return (
+                0.30 * _share(calls, sum(call.by_actor for call in calls))
+                + 0.25 * _permitted(calls)
+                + 0.20 * (coverage if truth.known else denied)
+                + 0.15 * horizon
+                + 0.10 * _recovered(calls)
             )
-        )
+        case CounterfactualTruth():
+            return (
+                0.20 * bool(valid & truth.cause_evidence)
+                + 0.20 * bool(valid & truth.effect_evidence)
+                + 0.35 * coverage
+                + 0.15 * horizon
+                + 0.10 * (bool(calls) and is_named)
+            )
+        case SilenceTruth():
+            return 0.80 * coverage + 0.20 * horizon
 
 
-def _recovery_share(p: PreparedRuns, calls: _Calls) -> Floats:
+def six_decimals(number: float) -> float:
+    """The number as it is shown; of two as near, the even one."""
+    return round(number * 1e6) / 1e6
+
+
+def _share(calls: Sequence[_GatedCall], broken: int) -> float:
+    """The share of the calls that do not break a rule; 0 where there are none."""
+    return 1 - broken / len(calls) if calls else 0.0
+
+
+def _permitted(calls: Sequence[_GatedCall]) -> float:
+    """The share of the subsystems a run touched that it may touch; 0 where it touched none."""
+    every = {call.touched for call in calls if call.touched is not None}
+    wrong = {call.touched for call in calls if call.touched is not None and not call.is_seen}
+    if not every:  # searching everywhere at once touches only what the gate grants
+        return 1.0 if calls else 0.0
+    return 1 - len(wrong) / len(every)
+
+
+def _recovered(calls: Sequence[_GatedCall]) -> float:
     """The share of dead ends (nothing found, or nothing delivered) that something good followed."""
-    search = p.kind == CallKind.SEARCH
-    runs = len(p.question)
-    good = calls.delivered & ~calls.violating & calls.gated & ~(search & p.empty)
-    dead = calls.gated & ~good
-    at = np.arange(len(p.run))
-    last = np.full(runs, -1, dtype=np.int64)
-    np.maximum.at(last, p.run[good], at[good])
-    dead_of = np.bincount(p.run[dead], minlength=runs)
-    left = np.bincount(p.run[dead & (at > last[p.run])], minlength=runs)
-    return np.where(dead_of > 0, 1 - left / np.maximum(dead_of, 1), 1.0)
-
-
-def _member(keys: Ints, within: Ints) -> Flags:
-    """Which keys are in a sorted array."""
-    if not len(within):
-        return np.zeros(len(keys), dtype=np.bool_)
-    at = np.searchsorted(within, keys)
-    found: Flags = within[np.minimum(at, len(within) - 1)] == keys
-    return found
-
-
-def _flat(columns: Iterable[Iterable[int]]) -> Ints:
-    return np.fromiter(chain.from_iterable(columns), dtype=np.int64)
-
-
-def _name_codes(
-    columns: Iterable[Iterable[str | None]], codes: Mapping[Any, int], unknown: int
-) -> Ints:
-    """The code of each name, `unknown` for one that has none."""
-    names = chain.from_iterable(columns)
-    return np.asarray(list(map(codes.get, names, repeat(unknown))), dtype=np.int64)
-
-
-def _own_flags(
-    columns: Sequence[tuple[Any, ...]], own: Sequence[Any], strays: Callable[[Any, Any], bool]
-) -> Flags:
-    """Which calls say something of their own that strays from what is the question's."""
-    flags = np.zeros(sum(map(len, columns)), dtype=np.bool_)
-    at = 0
-    for column, mine in zip(columns, own, strict=True):
-        if column.count(None) < len(column):
-            flags[at : at + len(column)] = [x is not None and strays(x, mine) for x in column]
-        at += len(column)
-    return flags
-
-
-def _ints(values: Any) -> Ints:
-    return np.asarray(list(values), dtype=np.int64)
-
-
-def _flags(values: Any) -> Flags:
-    return np.asarray(list(values), dtype=np.bool_)
+    good = [at for at, call in enumerate(calls) if call.is_good]
+    dead = len(calls) - len(good)
+    left = len(calls) - 1 - (good[-1] if good else -1)
+    return 0.0 if not calls else 1 - left / dead if dead else 1.0

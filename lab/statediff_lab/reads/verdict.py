@@ -12,13 +12,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from statediff.model.codes import FindingCode
 from statediff.model.verdict import Truth, Verdict
 from statediff_lab.reads.questions import Bucket, CounterfactualTruth, Question, SilenceTruth, Track
-from statediff_lab.reads.scores import CAUSE_TO_EFFECT, TRACKS, Flags, ReadRun, Scorer, Scores
+from statediff_lab.reads.scores import CAUSE_TO_EFFECT, WEIGHTS, ReadRun, Scorer, Scores
 
 PERFECT: Final = "perfect"
 _TIERS: Final = ((0.05, "high"), (0.15, "moderate"))
@@ -41,128 +38,8 @@ class Ruling(NamedTuple):
     rule: str
     truth: Truth
     code: FindingCode | None = None
-    words: str = ""
-    numbers: tuple[int | float, ...] = ()
-
-    @property
-    def because(self) -> str:
-        """Why, in words."""
-        return self.words.format(*self.numbers) if self.numbers else self.words
-
-
-RULES: Final = (
-    "answer",
-    "access",
-    "subsystem",
-    "horizon",
-    "citations",
-    "reads-only",
-    "grounds",
-)
-"""What is decided of every run, a column each; `grounds` is a search space or evidence."""
-CODES: Final = (
-    None,
-    FindingCode.WRONG_ANSWER,
-    FindingCode.ACCESS_VIOLATION,
-    FindingCode.SUBSYSTEM_VIOLATION,
-    FindingCode.HORIZON_VIOLATION,
-    FindingCode.HALLUCINATED_CITATION,
-    FindingCode.INVALID_CITATION,
-    FindingCode.CITATION_NOT_RETRIEVED,
-    FindingCode.UNSEARCHED_ABSENCE,
-    FindingCode.EVIDENCE_NOT_RETRIEVED,
-    FindingCode.NOT_A_READ,
-    FindingCode.UNRECORDED_READS,
-)
-"""Every code of a ruling, by its number; None is that of a rule that HOLDS."""
-_NUMBER: Final = {code: number for number, code in enumerate(CODES)}
-_FIRST_UNKNOWN: Final = _NUMBER[FindingCode.NOT_A_READ]
-"""The codes before it are of violations, it and those after it of what is not known."""
-
-
-@dataclass(frozen=True)
-class RunFindings:
-    """What was decided of each run: a row each, a column for each of RULES, numbers of CODES."""
-
-    scores: Scores
-    codes: npt.NDArray[np.int8]
-    gaps: Flags
-    """The runs whose reads may have gone unrecorded."""
-
-    def verdicts(self) -> tuple[Verdict, ...]:
-        """FAILS anywhere is DIVERGE; else UNKNOWN anywhere is INCONCLUSIVE; else MATCH."""
-        fails = ((self.codes > 0) & (self.codes < _FIRST_UNKNOWN)).any(axis=1)
-        unknown = (self.codes >= _FIRST_UNKNOWN).any(axis=1)
-        names = (Verdict.MATCH, Verdict.INCONCLUSIVE, Verdict.DIVERGE)
-        return tuple(names[at] for at in np.where(fails, 2, unknown * 1).tolist())
-
-    def state_invalid_correct(self) -> Flags:
-        """The runs whose answer is right, and whose way to it breaks a rule."""
-        way = self.codes[:, 1:]
-        broken = np.asarray(((way > 0) & (way < _FIRST_UNKNOWN)).any(axis=1), dtype=np.bool_)
-        return self.scores.correct & broken
-
-
-def decide(scorer: Scorer, cases: Sequence[ReadRun], mode: ReadMode = ReadMode.TOOL) -> RunFindings:
-    """What every rule says of each run, in order."""
-    scores = scorer.score(scorer.prepare(cases))
-    unreadable = mode is ReadMode.ZERO_SHOT
-    gaps = np.asarray([unreadable or c.trace.gap is not None for c in cases], dtype=np.bool_)
-    affirms = np.asarray(
-        [c.answer is not None and c.answer.get("exists") is True for c in cases], dtype=np.bool_
-    )
-    codes = np.zeros((len(cases), len(RULES)), dtype=np.int8)
-
-    def put(rule: str, code: FindingCode, where: Flags) -> None:
-        column = codes[:, RULES.index(rule)]
-        column[where & (column == 0)] = _NUMBER[code]
-
-    put("answer", FindingCode.WRONG_ANSWER, ~scores.correct)
-    for rule, code, count in (
-        ("access", FindingCode.ACCESS_VIOLATION, scores.actor_violations),
-        ("subsystem", FindingCode.SUBSYSTEM_VIOLATION, scores.subsystem_violations),
-        ("horizon", FindingCode.HORIZON_VIOLATION, scores.horizon_violations),
-    ):
-        put(rule, code, count > 0)
-        put(rule, FindingCode.UNRECORDED_READS, gaps)
-    put("citations", FindingCode.HALLUCINATED_CITATION, scores.cited_unknown > 0)
-    put("citations", FindingCode.INVALID_CITATION, scores.cited_outside > 0)
-    put("citations", FindingCode.UNRECORDED_READS, gaps & (scores.cited_unread > 0))
-    put("citations", FindingCode.CITATION_NOT_RETRIEVED, scores.cited_unread > 0)
-    put("reads-only", FindingCode.NOT_A_READ, scores.others > 0)
-    kinds = np.asarray([_kind(q) for q in scorer.questions], dtype=np.int8)[scores.question]
-    some, all_of = scores.fetched > 0, scores.fetched == scores.needed
-    enough = np.choose(
-        kinds, [np.where(affirms, some, all_of), all_of, some, scores.calls > 0]
-    ).astype(np.bool_)
-    put("grounds", FindingCode.UNRECORDED_READS, gaps & ~enough)
-    put("grounds", FindingCode.UNSEARCHED_ABSENCE, ~enough & (kinds == _SILENCE))
-    put("grounds", FindingCode.EVIDENCE_NOT_RETRIEVED, ~enough)
-    return RunFindings(scores, codes, gaps)
-
-
-_SILENCE: Final = 0
-
-
-def _kind(question: Question) -> int:
-    """What has to be fetched: a search space, every artifact, some artifact, or anything at all."""
-    truth = question.truth
-    if isinstance(truth, SilenceTruth):
-        return _SILENCE
-    if isinstance(truth, CounterfactualTruth):
-        return 1
-    return 2 if truth.known else 3
-
-
-class Counted(NamedTuple):
-    """What was counted of one run's calls; `needed` and `fetched` are artifacts."""
-
-    calls: int
-    actor: int
-    subsystem: int
-    horizon: int
-    needed: int
-    fetched: int
+    because: str = ""
+    """Why, in words."""
 
 
 class Named(NamedTuple):
@@ -181,13 +58,8 @@ class RunCard:
     mode: ReadMode
     answer: float
     is_correct: bool
-    trajectory: float | None
+    measured: Scores | None
     """None where reads may have gone unrecorded, or there was nothing to read with."""
-    combined: float | None
-    adjusted: float | None
-    rate: float | None
-    counted: Counted | None
-    """None where the others are."""
     named: Named | None
     """None on the other tracks."""
     rulings: tuple[Ruling, ...]
@@ -208,106 +80,37 @@ class RunCard:
     @property
     def tier(self) -> str | None:
         """The compliance tier of the violation rate."""
-        if self.rate is None:
+        if self.measured is None:
             return None
-        if self.rate == 0:
-            return PERFECT
-        return next((name for limit, name in _TIERS if self.rate < limit), "low")
+        rate = self.measured.rate
+        return PERFECT if not rate else next((n for limit, n in _TIERS if rate < limit), "low")
 
     @property
     def way(self) -> str | None:
         """`valid` or `lucky` for a right answer; None between the two, and for a wrong one."""
-        if not self.is_correct or self.trajectory is None:
+        if not self.is_correct or self.measured is None:
             return None
-        if self.trajectory >= VALID_FROM:
+        if self.measured.trajectory >= VALID_FROM:
             return "valid"
-        return "lucky" if self.trajectory < LUCKY_BELOW else None
+        return "lucky" if self.measured.trajectory < LUCKY_BELOW else None
 
 
-def judge(
-    scorer: Scorer, cases: Sequence[ReadRun], mode: ReadMode = ReadMode.TOOL
-) -> tuple[RunCard, ...]:
-    """A card for each run, in order."""
-    found = decide(scorer, cases, mode)
-    return tuple(
-        _card(scorer.questions[case.question], case, row, codes, mode)
-        for case, row, codes in zip(cases, _rows(found.scores), found.codes.tolist(), strict=True)
-    )
-
-
-class _ScoreRow(NamedTuple):
-    """One row of the scores, rounded as it is shown; see `Scores`."""
-
-    answer: float
-    trajectory: float
-    combined: float
-    adjusted: float
-    rate: float
-    correct: bool
-    calls: int
-    actor_violations: int
-    subsystem_violations: int
-    horizon_violations: int
-    leaked: int
-    others: int
-    needed: int
-    fetched: int
-    cited: int
-    cited_unknown: int
-    cited_outside: int
-    cited_unread: int
-
-
-def _rows(scores: Scores) -> Iterator[_ScoreRow]:
-    columns = (getattr(scores, name) for name in _ScoreRow._fields)
-    shown = (np.round(c, 6) if c.dtype == np.float64 else c for c in columns)
-    return map(_ScoreRow, *(column.tolist() for column in shown))
-
-
-def _card(
-    question: Question, case: ReadRun, row: _ScoreRow, codes: list[int], mode: ReadMode
-) -> RunCard:
-    gap = case.trace.gap if mode is not ReadMode.ZERO_SHOT else UNREADABLE
-    grounds = "search-space" if isinstance(question.truth, SilenceTruth) else "evidence"
-    rulings = tuple(
-        _ruling(grounds if rule == "grounds" else rule, CODES[code], row, case.answer, gap)
-        for rule, code in zip(RULES, codes, strict=True)
-        if code or rule != "reads-only"
-    )
-    named = _named(question, case.answer)
-    if gap is not None and mode is not ReadMode.CONTEXT:
-        return RunCard(
-            question=question,
-            mode=mode,
-            answer=row.answer,
-            is_correct=row.correct,
-            trajectory=None,
-            combined=None,
-            adjusted=None,
-            rate=None,
-            counted=None,
-            named=named,
-            rulings=rulings,
-        )
+def judge(scorer: Scorer, case: ReadRun, mode: ReadMode = ReadMode.TOOL) -> RunCard:
+    """The card of a run."""
+    question, scores = scorer.questions[case.question], scorer.score(case)
+    gap = UNREADABLE if mode is ReadMode.ZERO_SHOT else case.trace.gap
+    has_numbers = gap is None or mode is ReadMode.CONTEXT
     return RunCard(
         question=question,
         mode=mode,
-        answer=row.answer,
-        is_correct=row.correct,
-        trajectory=row.trajectory,
-        combined=row.combined,
-        adjusted=row.adjusted,
-        rate=row.rate,
-        counted=Counted(
-            row.calls,
-            row.actor_violations,
-            row.subsystem_violations,
-            row.horizon_violations,
-            row.needed,
-            row.fetched,
+        answer=scores.answer,
+        is_correct=scores.is_correct,
+        measured=scores if has_numbers else None,
+        named=_named(question, case.answer),
+        rulings=tuple(
+            _ruling(rule, code, scores, case.answer, gap)
+            for rule, code in _decided(question, case.answer, scores, has_gap=gap is not None)
         ),
-        named=named,
-        rulings=rulings,
     )
 
 
@@ -320,26 +123,69 @@ def _named(question: Question, answer: Mapping[str, Any] | None) -> Named | None
     return Named(said.get("direction") == CAUSE_TO_EFFECT, ends)
 
 
+def _decided(
+    question: Question, answer: Mapping[str, Any] | None, scores: Scores, *, has_gap: bool
+) -> Iterator[tuple[str, FindingCode | None]]:
+    """Each rule with the code of what the run broke it by, or of what is not known; None: HOLDS."""
+    unrecorded = FindingCode.UNRECORDED_READS if has_gap else None
+    yield "answer", None if scores.is_correct else FindingCode.WRONG_ANSWER
+    yield "access", FindingCode.ACCESS_VIOLATION if scores.actor_violations else unrecorded
+    yield (
+        "subsystem",
+        FindingCode.SUBSYSTEM_VIOLATION if scores.subsystem_violations else unrecorded,
+    )
+    yield "horizon", FindingCode.HORIZON_VIOLATION if scores.horizon_violations else unrecorded
+    if scores.cited_unknown:
+        yield "citations", FindingCode.HALLUCINATED_CITATION
+    elif scores.cited_outside:
+        yield "citations", FindingCode.INVALID_CITATION
+    elif scores.cited_unread:
+        yield "citations", unrecorded or FindingCode.CITATION_NOT_RETRIEVED
+    else:
+        yield "citations", None
+    if scores.others:
+        yield "reads-only", FindingCode.NOT_A_READ
+    is_enough = _has_grounds(question, answer, scores)
+    if isinstance(question.truth, SilenceTruth):
+        missing = unrecorded or FindingCode.UNSEARCHED_ABSENCE
+        yield "search-space", None if is_enough else missing
+    else:
+        missing = unrecorded or FindingCode.EVIDENCE_NOT_RETRIEVED
+        yield "evidence", None if is_enough else missing
+
+
 def _ruling(
     rule: str,
     code: FindingCode | None,
-    row: _ScoreRow,
+    scores: Scores,
     answer: Mapping[str, Any] | None,
     gap: str | None,
 ) -> Ruling:
-    """One cell of the findings, with its words and numbers."""
+    """What was decided, with its words and numbers."""
     if code is None:
         return Ruling(rule, Truth.HOLDS)
     if code is FindingCode.UNRECORDED_READS:
         return Ruling(rule, Truth.UNKNOWN, code, gap or "")
     if code is FindingCode.WRONG_ANSWER and answer is None:
         return Ruling(rule, Truth.FAILS, code, "there is no answer")
-    words, *names = _WORDS[code]
+    words, *names = WORDS[code]
     truth = Truth.UNKNOWN if code is FindingCode.NOT_A_READ else Truth.FAILS
-    return Ruling(rule, truth, code, words, tuple(getattr(row, name) for name in names))
+    return Ruling(rule, truth, code, words.format(*(getattr(scores, name) for name in names)))
 
 
-_WORDS: Final[Mapping[FindingCode, tuple[str, ...]]] = {
+def _has_grounds(question: Question, answer: Mapping[str, Any] | None, scores: Scores) -> bool:
+    """True if what the answer has to rest on was fetched."""
+    truth = question.truth
+    if isinstance(truth, SilenceTruth):
+        if answer is not None and answer.get("exists") is True:
+            return scores.fetched > 0
+        return scores.fetched == scores.needed
+    if isinstance(truth, CounterfactualTruth):
+        return scores.fetched == scores.needed
+    return (scores.fetched if truth.known else scores.calls) > 0
+
+
+WORDS: Final[Mapping[FindingCode, tuple[str, ...]]] = {
     FindingCode.WRONG_ANSWER: ("it scores {}", "answer"),
     FindingCode.ACCESS_VIOLATION: (
         "{} of {} calls outside what the actor may read, {} leaks",
@@ -386,7 +232,7 @@ _WORDS: Final[Mapping[FindingCode, tuple[str, ...]]] = {
         "needed",
     ),
 }
-"""Code → words, and the numbers of a row that stand in them."""
+"""Code → words, and the scores that stand in them."""
 
 
 class BucketSummary(NamedTuple):
@@ -426,7 +272,7 @@ class TrackSummary:
 def summary(cards: Sequence[RunCard]) -> tuple[TrackSummary, ...]:
     """A summary of each track that has runs; tracks are never averaged together."""
     found = []
-    for track in TRACKS:
+    for track in WEIGHTS:
         mine = [card for card in cards if card.question.asked.track is track]
         if mine:
             found.append(_track_summary(track, mine))
@@ -435,8 +281,8 @@ def summary(cards: Sequence[RunCard]) -> tuple[TrackSummary, ...]:
 
 def _track_summary(track: Track, mine: Sequence[RunCard]) -> TrackSummary:
     verdicts = [card.verdict for card in mine]
-    counted = [card.counted for card in mine if card.counted is not None]
-    calls = sum(each.calls for each in counted)
+    measured = [card.measured for card in mine if card.measured is not None]
+    calls = sum(each.calls for each in measured)
     named = [card.named for card in mine if card.named is not None]
     buckets = {bucket: [c for c in mine if c.question.bucket is bucket] for bucket in Bucket}
     return TrackSummary(
@@ -444,13 +290,13 @@ def _track_summary(track: Track, mine: Sequence[RunCard]) -> TrackSummary:
         runs=len(mine),
         verdicts={verdict: verdicts.count(verdict) for verdict in Verdict},
         answer=_mean([card.answer for card in mine]),
-        trajectory=_mean([card.trajectory for card in mine]),
-        combined=_mean([card.combined for card in mine]),
-        adjusted=_mean([card.adjusted for card in mine]),
-        actor_rate=_share(sum(each.actor for each in counted), calls),
-        subsystem_rate=_share(sum(each.subsystem for each in counted), calls),
-        horizon_rate=_share(sum(each.horizon for each in counted), calls),
-        coverage=_mean([each.fetched / each.needed for each in counted if each.needed]),
+        trajectory=_mean([each.trajectory for each in measured]),
+        combined=_mean([each.combined for each in measured]),
+        adjusted=_mean([each.adjusted for each in measured]),
+        actor_rate=_share(sum(each.actor_violations for each in measured), calls),
+        subsystem_rate=_share(sum(each.subsystem_violations for each in measured), calls),
+        horizon_rate=_share(sum(each.horizon_violations for each in measured), calls),
+        coverage=_mean([each.fetched / each.needed for each in measured if each.needed]),
         direction=_share(sum(each.direction for each in named), len(named)),
         events=_share(sum(each.events for each in named), len(named)),
         state_invalid_correct=sum(card.is_state_invalid_correct for card in mine),
@@ -470,6 +316,5 @@ def _share(part: int, whole: int) -> float | None:
     return round(part / whole, 6) if whole else None
 
 
-def _mean(numbers: Sequence[float | None]) -> float | None:
-    there = [number for number in numbers if number is not None]
-    return round(sum(there) / len(there), 6) if there else None
+def _mean(numbers: Sequence[float]) -> float | None:
+    return round(sum(numbers) / len(numbers), 6) if numbers else None

@@ -1,4 +1,4 @@
-"""A benchmark's rows as a Markdown table and as plots."""
+"""A benchmark's rows as a Markdown table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from statediff_lab.bench import BenchRow
-from statediff_lab.reports.charts import Chart, Mark, Tone, bars, dots
 
 _HEAD = (
     "| measure | value | range | beside | ratio | target | |\n|---|---:|---:|---:|---:|---|---|\n"
@@ -43,26 +42,3 @@ def _line(row: BenchRow) -> str:
 
 def _number(value: float | None, unit: str) -> str:
     return "–" if value is None else f"{value:,g} {unit}".strip()
-
-
-def plots(rows: Sequence[BenchRow]) -> dict[str, Chart]:
-    """File name → plot: all times on one logarithmic scale, and the peak memory."""
-    found = {}
-    timed = [row for row in rows if row.unit == "ms"]
-    if timed:
-        found["times"] = dots("Times, medians with ranges", _marks(timed), unit="ms")
-    large = [row for row in rows if row.unit == "MB"]
-    if large:
-        found["memory"] = bars("Peak memory of base capture", _marks(large), unit="MB")
-    return found
-
-
-def _marks(rows: Sequence[BenchRow]) -> list[Mark]:
-    marks = []
-    for row in rows:
-        tone = {True: Tone.GOOD, False: Tone.BAD, None: Tone.OURS}[row.ok]
-        marks.append(Mark(row.measure, row.value, row.low, row.high, tone, row.note))
-        peer = row.measure.partition(" beside ")[2]
-        if row.floor is not None:
-            marks.append(Mark(f"… {peer or 'measured beside'}", row.floor))
-    return marks

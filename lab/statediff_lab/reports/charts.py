@@ -4,9 +4,8 @@ A chart is a figure that a page puts where it likes: it takes its colours from t
 sheet, in light and dark, and holds no `style` attribute, no script and no link, so that the page
 stays closed. `standalone` gives the same picture as a file of its own, with its style inside.
 
-Every mark has its number as text beside it; an interval is drawn as whiskers. What has no value,
-or none that a logarithmic scale can show, keeps its line and says so. The same chart gives the
-same bytes.
+Every mark has its number as text beside it; an interval is drawn as whiskers. What has no value
+keeps its line and says so. The same chart gives the same bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _STYLE: Final = """
 
 
 class Tone(Enum):
-    """The kinds of marks; each has a colour of the page, a dash and a dot of its own."""
+    """The kinds of marks; each has a colour of the page and a dash of its own."""
 
     PLAIN = "plain"
     OURS = "ours"
@@ -53,16 +52,9 @@ class Tone(Enum):
     OPEN = "open"
 
 
-class Scale(Enum):
-    """How a value becomes a length."""
-
-    LINEAR = "linear"
-    LOG = "log"
-
-
 @dataclass(frozen=True)
 class Mark:
-    """One number: a bar or a dot, with its interval where there is one. None is "no value"."""
+    """One number, with its interval where there is one: a bar, or a point. None is "no value"."""
 
     label: str
     value: float | None
@@ -127,30 +119,30 @@ CSS: Final = (
 """The rules for charts in a page's style sheet; `report.css` has them."""
 
 
-def bars(title: str, marks: Sequence[Mark], *, unit: str = "", limit: float | None = None) -> Chart:
-    """Bars from zero, one a line, with their intervals; `limit` is a line across all of them."""
-    return _ranking(title, marks, unit, Scale.LINEAR, limit)
+def bars(title: str, marks: Sequence[Mark], *, unit: str = "") -> Chart:
+    """Bars from zero, one a line, with their intervals."""
+    _require_readable(len(marks))
+    axis = _Axis(_numbers(marks), LEFT, WIDTH - RIGHT - LEFT)
+    bottom = ROW * len(marks) + 8
+    drawn = [_row(mark, ROW * at + 4 + ROW / 2, axis, unit) for at, mark in enumerate(marks)]
+    picture = draw(_TEMPLATE, "ranked", axis.ticks(), bottom, drawn)
+    rows = tuple((m.label, _value(m, unit), m.note) for m in marks)
+    summary = "; ".join(f"{label}: {value}" for label, value, _ in rows[:12])
+    return Chart(title, summary, picture, bottom + 24, ("", "Value", "Note"), rows)
 
 
-def dots(title: str, marks: Sequence[Mark], *, unit: str = "", limit: float | None = None) -> Chart:
-    """Dots on a logarithmic scale, one a line: for values of several orders of magnitude."""
-    return _ranking(title, marks, unit, Scale.LOG, limit)
-
-
-def lines(
-    title: str, series: Sequence[Line], *, x: str, unit: str = "", scale: Scale = Scale.LINEAR
-) -> Chart:
-    """Values over a number (named `x`), one line a series; on `LOG` both axes are logarithmic."""
-    shown = [(line, _points(line, scale)) for line in series]
+def lines(title: str, series: Sequence[Line], *, x: str, unit: str = "") -> Chart:
+    """Values over a number (named `x`), one line a series."""
+    shown = [(line, _points(line)) for line in series]
     places = [p for _, points in shown for p in points]
     _require_readable(len(places))
     right = WIDTH - _BESIDE
-    across = _Axis([at for at, _ in places], scale, _EDGE, right - _EDGE, is_from_zero=False)
-    up = _Axis(_numbers([mark for _, mark in places], scale), scale, PLOT_HEIGHT + 12, -PLOT_HEIGHT)
+    across = _Axis([at for at, _ in places], _EDGE, right - _EDGE, is_from_zero=False)
+    up = _Axis(_numbers([mark for _, mark in places]), PLOT_HEIGHT + 12, -PLOT_HEIGHT)
     courses = []
     lowest_label = -math.inf
     for line, points in sorted(shown, key=lambda s: _height_at_end(s[1]), reverse=True):
-        course = _course(line, points, across, up, unit, scale)
+        course = _course(line, points, across, up, unit)
         if points:  # labels at the ends of the lines, moved apart where they would meet
             lowest_label = max(course["points"][-1]["y"] + 4, lowest_label + 14)
         courses.append({**course, "label_at": lowest_label})
@@ -167,26 +159,9 @@ def lines(
     return Chart(title, summary, picture, PLOT_HEIGHT + 60, columns, tuple(rows))
 
 
-def _ranking(
-    title: str, marks: Sequence[Mark], unit: str, scale: Scale, limit: float | None
-) -> Chart:
-    _require_readable(len(marks))
-    numbers = _numbers([m for m in marks if _can_show(m.value, scale)], scale)
-    if limit is not None and _can_show(limit, scale):
-        numbers.append(limit)
-    axis = _Axis(numbers, scale, LEFT, WIDTH - RIGHT - LEFT)
-    bottom = ROW * len(marks) + 8
-    drawn = [_row(mark, ROW * at + 4 + ROW / 2, axis, unit, scale) for at, mark in enumerate(marks)]
-    across = axis.at(limit) if limit is not None and _can_show(limit, scale) else None
-    picture = draw(_TEMPLATE, "ranked", axis.ticks(), bottom, drawn, across)
-    rows = tuple((m.label, _value(m, unit), m.note) for m in marks)
-    summary = "; ".join(f"{label}: {value}" for label, value, _ in rows[:12])
-    return Chart(title, summary, picture, bottom + 24, ("", "Value", "Note"), rows)
-
-
-def _points(line: Line, scale: Scale) -> list[tuple[float, Mark]]:
-    """The points of the line that can be shown, in the order of x."""
-    points = (p for p in line.points if _can_show(p[0], scale) and _can_show(p[1].value, scale))
+def _points(line: Line) -> list[tuple[float, Mark]]:
+    """The points of the line that have a value, in the order of x."""
+    points = (point for point in line.points if point[1].value is not None)
     return sorted(points, key=lambda point: point[0])
 
 
@@ -195,12 +170,7 @@ def _height_at_end(points: Sequence[tuple[float, Mark]]) -> float:
 
 
 def _course(
-    line: Line,
-    points: Sequence[tuple[float, Mark]],
-    across: _Axis,
-    up: _Axis,
-    unit: str,
-    scale: Scale,
+    line: Line, points: Sequence[tuple[float, Mark]], across: _Axis, up: _Axis, unit: str
 ) -> dict[str, Any]:
     """A line as the template draws it: its places and its interval at each."""
     return {
@@ -210,7 +180,7 @@ def _course(
             {
                 "x": across.at(x),
                 "y": up.at(mark.value or 0),
-                "whisker": _whisker(mark, up, scale),
+                "whisker": _whisker(mark, up),
                 "title": f"{line.label}: {_value(mark, unit)}",
             }
             for x, mark in points
@@ -218,28 +188,25 @@ def _course(
     }
 
 
-def _row(mark: Mark, middle: float, axis: _Axis, unit: str, scale: Scale) -> dict[str, Any]:
-    """A bar or a dot as the template draws it, around the height `middle`."""
+def _row(mark: Mark, middle: float, axis: _Axis, unit: str) -> dict[str, Any]:
+    """A bar as the template draws it, around the height `middle`."""
     said = _value(mark, unit)
     title = f"{mark.label}: {said}"
-    end, bar, dot, whisker = float(LEFT), None, None, tuple[float, ...]()
-    if mark.value is not None and _can_show(mark.value, scale):
+    end, bar, whisker = float(LEFT), None, tuple[float, ...]()
+    if mark.value is not None:
         start, end = sorted((axis.start, axis.at(mark.value)))
-        if scale is Scale.LINEAR:
-            bar = (start, max(end - start, 1))
-        else:
-            dot = end = axis.at(mark.value)
-        whisker = _whisker(mark, axis, scale)
+        bar = (start, max(end - start, 1))
+        whisker = _whisker(mark, axis)
         end = max((end, *whisker))
         said = f"{_number(mark.value)} {unit}".strip()
-    drawn = {"bar": bar, "dot": dot, "whisker": whisker, "end": end, "y": middle}
+    drawn = {"bar": bar, "whisker": whisker, "end": end, "y": middle}
     texts = {"title": title, "label": _cut(mark.label, LABEL), "said": _cut(said, 22)}
     return {"tone": mark.tone.value, "left": LEFT - 10, **drawn, **texts}
 
 
-def _whisker(mark: Mark, axis: _Axis, scale: Scale) -> tuple[float, ...]:
-    """The places of the ends of the interval; none where it cannot be shown."""
-    if mark.low is None or mark.high is None or not _can_show(mark.low, scale):
+def _whisker(mark: Mark, axis: _Axis) -> tuple[float, ...]:
+    """The places of the ends of the interval; none where there is none."""
+    if mark.low is None or mark.high is None:
         return ()
     return axis.at(mark.low), axis.at(mark.high)
 
@@ -248,52 +215,35 @@ class _Axis:
     """Values as places between `start` and `start + length`; all of `numbers` have theirs."""
 
     def __init__(
-        self,
-        numbers: Sequence[float],
-        scale: Scale,
-        start: float,
-        length: float,
-        *,
-        is_from_zero: bool = True,
+        self, numbers: Sequence[float], start: float, length: float, *, is_from_zero: bool = True
     ) -> None:
-        self._is_log = scale is Scale.LOG
         self._from, self._length = start, length
-        if self._is_log:
-            low = math.floor(math.log10(min(numbers, default=1)))
-            high = max(math.ceil(math.log10(max(numbers, default=10))), low + 1)
-            self._low, self._high = float(low), float(high)
-        else:
-            self._low, self._high = min(numbers, default=0.0), max(numbers, default=1.0)
-            if is_from_zero:
-                self._low, self._high = min(self._low, 0.0), max(self._high, 0.0)
-            if self._high == self._low:
-                self._high = self._low + 1.0
+        self._low, self._high = min(numbers, default=0.0), max(numbers, default=1.0)
+        if is_from_zero:
+            self._low, self._high = min(self._low, 0.0), max(self._high, 0.0)
+        if self._high == self._low:
+            self._high = self._low + 1.0
 
     @property
     def start(self) -> float:
-        """The place of zero, or of the least power on a logarithmic scale."""
-        return self._from if self._is_log else self.at(max(self._low, 0.0))
+        """The place of zero, or of the least value above it."""
+        return self.at(max(self._low, 0.0))
 
     def at(self, value: float) -> float:
         """The place of a value."""
-        number = math.log10(value) if self._is_log else value
-        return self._from + self._length * ((number - self._low) / (self._high - self._low))
+        return self._from + self._length * ((value - self._low) / (self._high - self._low))
 
     def ticks(self) -> list[tuple[float, str]]:
         """A few round numbers in order, each behind its place."""
         return [(self.at(tick), _number(tick)) for tick in self._ticks()]
 
     def _ticks(self) -> Iterator[float]:
-        if self._is_log:
-            step = max(1, math.ceil((self._high - self._low) / 6))
-            yield from (10.0**power for power in range(int(self._low), int(self._high) + 1, step))
-            return
         rough = (self._high - self._low) / 5
         power = 10.0 ** math.floor(math.log10(rough))
-        step_size = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
-        first = math.ceil(self._low / step_size)
-        for count in range(first, math.floor(self._high / step_size) + 1):
-            yield count * step_size
+        step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough * 0.999)
+        first = math.ceil(self._low / step)
+        for count in range(first, math.floor(self._high / step) + 1):
+            yield count * step
 
 
 def _require_readable(marks: int) -> None:
@@ -301,13 +251,8 @@ def _require_readable(marks: int) -> None:
         raise ValueError(f"a chart of {marks} marks cannot be read; the limit is {MAX_MARKS}")
 
 
-def _can_show(number: float | None, scale: Scale) -> bool:
-    return number is not None and (scale is Scale.LINEAR or number > 0)
-
-
-def _numbers(marks: Sequence[Mark], scale: Scale) -> list[float]:
-    found = (n for m in marks for n in (m.value, m.low, m.high))
-    return [n for n in found if n is not None and _can_show(n, scale)]
+def _numbers(marks: Sequence[Mark]) -> list[float]:
+    return [n for m in marks for n in (m.value, m.low, m.high) if n is not None]
 
 
 def _value(mark: Mark, unit: str) -> str:

@@ -20,7 +20,7 @@ from statediff.reports.suites import (
     rounded,
     table_of,
 )
-from statediff.suite.records import Loose, Side, Trial
+from statediff.suite.records import Loose, Trial
 from statediff_lab.comparison import (
     CaseChange,
     ComparedCase,
@@ -46,9 +46,7 @@ Sides: TypeAlias = tuple[Mapping[str, SideFigures], Mapping[str, SideFigures]]
 
 
 def comparison_document(found: Comparison, opened: Opened, sides: Sides) -> Json:
-    """The comparison as JSON, case by case; of one with all its cases."""
-    if found.alike:
-        raise ValueError("cases that were left out cannot be listed")
+    """The comparison as JSON, case by case."""
     return {
         "schema": COMPARISON,
         "cases": len(found.cases),
@@ -107,11 +105,12 @@ def comparison_tables(
     Each domain has a difference of its own; the pooled one is there where it is asked for.
     """
     told = ", ".join(
-        f"{found.count(change)} {change.value.replace('_', ' ')}"
+        f"{len(found.of(change))} {change.value.replace('_', ' ')}"
         for change in CaseChange
-        if found.count(change)
+        if found.of(change)
     )
-    yield f"{found.number} case{'s' * (found.number != 1)}: {told or 'none'}"
+    number = len(found.cases)
+    yield f"{number} case{'s' * (number != 1)}: {told or 'none'}"
     domains = sorted({*sides[0], *sides[1]})
     for domain, of in found.domains.items():
         if line := difference_line(of):
@@ -197,7 +196,7 @@ def _case(case: ComparedCase, inside: Differences | str | None) -> Json:
     }
 
 
-def _side(trial: Trial | Side | None) -> Json:
+def _side(trial: Trial | None) -> Json:
     if trial is None:
         return None
     return {
@@ -220,7 +219,7 @@ def _name(case: ComparedCase) -> str:
     return said(f"{case.contract} {case.number}" if case.number is not None else case.name, 80)
 
 
-def _end(trial: Trial | Side | None) -> str:
+def _end(trial: Trial | None) -> str:
     if trial is None:
         return "not scheduled"
     return f"{trial.ended.value.replace('_', ' ')} ({said(trial.version, 20)})"

@@ -13,7 +13,8 @@ from rich.table import Table
 from statediff.reports.said import said
 from statediff.reports.suites import percent, table_of
 from statediff.suite.overview import JudgedContract
-from statediff_lab.comparison import AnySide, CaseChange, ComparedCase, Comparison
+from statediff.suite.records import Trial
+from statediff_lab.comparison import CaseChange, ComparedCase, Comparison
 from statediff_lab.labels import Flagged, VerdictAgreement, against
 from statediff_lab.opinions import LabeledFigures, ReviewedTrial, ReviewerOpinions
 
@@ -128,7 +129,7 @@ def _flagged(found: Comparison, a: Flags, b: Flags) -> list[ComparedCase]:
     return [case for case in found.cases if _of(case.a, a) or _of(case.b, b)]
 
 
-def _of(side: AnySide | None, flags: Flags) -> Sequence[Flagged]:
+def _of(side: Trial | None, flags: Flags) -> Sequence[Flagged]:
     return () if side is None else flags.get(side.name, ())
 
 

@@ -83,12 +83,6 @@ class Registration:
         """SHA-256 of the file, by which a log names it."""
         return hashlib.sha256(self.written()).hexdigest()
 
-    def order_of(self, reviewer: str) -> tuple[PlannedRun, ...]:
-        """The sample as one reviewer gets it: an order of their own, which the seed gives."""
-        return tuple(
-            sorted(self.sample, key=lambda r: lot(self.seed, "order", reviewer, r.domain, r.run))
-        )
-
 
 @lru_cache
 def _shape() -> TypeAdapter[Registration]:

@@ -203,8 +203,7 @@ def test_what_a_run_is_called_is_text_on_every_surface(statediff: Call, tmp_path
         (["agent-diff", "--cases", str(LINEAR), "--domain", "x\x1b"], "there are runs of: linear"),
         (["agent-diff", "--cases", str(LINEAR), "-j", "99"], "from 1 to 64"),
         (["agent-diff", "--cases", str(LINEAR), "--mode", "compat", "--out", "o"], "--mode compat"),
-        (["agent-diff", "--cases", str(LINEAR), "--states"], "--states with --out"),
-        (["agent-diff", "--cases", str(LINEAR), "--every-type"], "--every-type goes with --sweep"),
+        (["agent-diff", "--cases", str(LINEAR), "--states"], "--states goes with --out"),
         (["agent-diff", "--cases", str(LINEAR), "--mode", "strict"], "strict"),
     ],
 )

@@ -19,12 +19,8 @@ from statediff_lab.reads.questions import (
     Bucket,
     CounterfactualTruth,
     PerspectiveTruth,
-    Scaffold,
     SilenceTruth,
     Track,
-    template,
-    why_refused,
-    word_question,
 )
 from statediff_lab.reads.world import Pack, load_pack, pack_names
 
@@ -171,23 +167,6 @@ def test_true_and_one_are_not_the_same_fact(office: EvaluationConfig) -> None:
     assert links_of(corpus_of(events, []), [spec]) == ()
     [silence] = silences_of(corpus_of(events, []), office.silences)
     assert silence.response is None
-
-
-def test_a_writer_is_checked_and_replaced_by_the_template_in_the_end() -> None:
-    scaffold = Scaffold(Track.SILENCE, "alex", "2026-03-05", "Was there a page after the incident?")
-    secrets = frozenset({"CONF-PROD-002"})
-    for text in (
-        "See CONF-PROD-002, alex: was there a page?",
-        "alex should have found a page, was there one?",
-        "Was there a page?",
-        "",
-        "alex " * 200 + "?",
-    ):
-        assert why_refused(text, scaffold, secrets) is not None, text[:40]
-        assert word_question(scaffold, secrets, lambda _s, _n, t=text: t) == template(scaffold)  # type: ignore[misc] # a default binds it
-    good = "For alex: did a page follow the incident?"
-    assert word_question(scaffold, secrets, lambda _s, n: good if n == 2 else "") == good
-    assert "label" not in Scaffold.__dataclass_fields__
 
 
 @pytest.mark.parametrize("name", ["support", "healthcare", "lending"])

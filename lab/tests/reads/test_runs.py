@@ -26,12 +26,11 @@ def test_a_line_is_a_run() -> None:
                    {"tool": "fetch", "id": "a", "outcome": "blocked", "actor": "eve"},
                    {"tool": "send_email", "to": "anybody"}]}
     )  # fmt: skip
-    assert case.trace.kinds == (CallKind.SEARCH, CallKind.FETCH, CallKind.OTHER)
-    assert case.trace.outcomes == (
-        ReadOutcome.DELIVERED,
-        ReadOutcome.BLOCKED,
-        ReadOutcome.DELIVERED,
-    )
+    assert [(call.kind, call.outcome) for call in case.trace.calls] == [
+        (CallKind.SEARCH, ReadOutcome.DELIVERED),
+        (CallKind.FETCH, ReadOutcome.BLOCKED),
+        (CallKind.OTHER, ReadOutcome.DELIVERED),
+    ]
     assert (case.answer, case.trace.gap) == ({"exists": True}, None)
 
 

@@ -3,7 +3,6 @@
 import dataclasses
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +19,7 @@ from statediff_lab.reads.questions import (
     Track,
     Truth,
 )
-from statediff_lab.reads.scores import ReadRun, Scorer, Scores
+from statediff_lab.reads.scores import ReadRun, Scorer
 
 from lab.tests.reads.office import CONFIG, DAY, artifact
 
@@ -59,9 +58,8 @@ def search(subsystem: str | None = None, *found: str, **more: Any) -> ReadCall:
 def score(
     config: EvaluationConfig, corpus: Corpus, question: Question, answer: Any, *calls: ReadCall
 ) -> dict[str, Any]:
-    scorer = Scorer(corpus, config, [question])
-    scores = scorer.score(scorer.prepare([ReadRun(0, ReadTrace.of(calls), answer)]))
-    return {f.name: getattr(scores, f.name)[0].item() for f in dataclasses.fields(Scores)}
+    scores = Scorer(corpus, config, [question]).score(ReadRun(0, ReadTrace(calls), answer))
+    return dataclasses.asdict(scores)
 
 
 def test_silence_with_one_of_eleven_artifacts_covered(
@@ -97,7 +95,7 @@ def test_perspective_that_takes_attendance_for_permission(
     )  # fmt: skip
     assert (got["actor_violations"], got["violating"], got["calls"]) == (7, 7, 11)
     # The paper's example applies no compliance factor although v is 7 of 11; the formula does.
-    assert got["adjusted"] == pytest.approx(got["combined"] * (4 / 11) ** 2)
+    assert got["adjusted"] == pytest.approx(got["combined"] * (4 / 11) ** 2, abs=1e-6)
 
 
 @pytest.mark.parametrize(("bad", "factor"), [(0, 1), (1, 0.5625), (2, 0.25), (3, 0.0625)])
@@ -106,7 +104,7 @@ def test_the_compliance_factor_at_the_papers_rates(
 ) -> None:
     calls = [fetch("j1") if n >= bad else fetch("late", ReadOutcome.BLOCKED) for n in range(4)]
     got = score(office, corpus, SILENCE, {"exists": True}, *calls)
-    assert got["adjusted"] == pytest.approx(got["combined"] * factor)
+    assert got["adjusted"] == pytest.approx(got["combined"] * factor, abs=1e-6)
 
 
 def test_a_call_counts_once_however_many_rules_it_breaks(
@@ -128,7 +126,7 @@ def test_attempted_blocked_and_leaked_are_three_things(
     got = score(
         office, corpus, PERSPECTIVE, {}, fetch("t1", ReadOutcome.BLOCKED), fetch("t2"), fetch("z1")
     )
-    assert (got["violating"], got["blocked"], got["leaked"]) == (2, 1, 1)
+    assert (got["violating"], got["leaked"]) == (2, 1)
 
 
 def test_an_unknown_role_actor_or_subsystem_sees_nothing(
@@ -181,20 +179,22 @@ CONFIGURED = parse_config(CONFIG, "config.yaml").content
 QUESTIONS = [PERSPECTIVE, COUNTERFACTUAL, SILENCE]
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.lists(calls, max_size=6), answers), max_size=8))
-def test_a_run_scores_the_same_among_others_as_alone(rows: list[Any]) -> None:
-    small = corpus_of(
-        (), [artifact("j1", "jira"), artifact("t1", "zoom_transcript"), artifact("z1", "zoom"),
-             artifact("late", "jira", 9 * DAY)],
-    )  # fmt: skip
-    scorer = Scorer(small, CONFIGURED, QUESTIONS)
-    cases = [ReadRun(q, ReadTrace.of(made), answer) for q, made, answer in rows]
-    together = scorer.score(scorer.prepare(cases))
-    for at, case in enumerate(cases):
-        alone = scorer.score(scorer.prepare([case]))
-        for each in dataclasses.fields(Scores):
-            np.testing.assert_array_equal(
-                getattr(together, each.name)[at : at + 1], getattr(alone, each.name), each.name
-            )
-        for name in ("answer", "trajectory", "combined", "adjusted"):
-            assert 0 <= getattr(alone, name)[0] <= 1
+SMALL = corpus_of(
+    (), [artifact("j1", "jira"), artifact("t1", "zoom_transcript"), artifact("z1", "zoom"),
+         artifact("late", "jira", 9 * DAY)],
+)  # fmt: skip
+
+
+@given(st.integers(0, 2), st.lists(calls, max_size=6), answers)
+def test_a_score_is_a_share_and_what_broke_a_rule_was_a_call(
+    question: int, made: list[ReadCall], answer: Any
+) -> None:
+    scorer = Scorer(SMALL, CONFIGURED, QUESTIONS)
+    found = scorer.score(ReadRun(question, ReadTrace(tuple(made)), answer))
+    for share in (found.answer, found.trajectory, found.combined, found.adjusted, found.rate):
+        assert 0 <= share <= 1
+    broken = (found.actor_violations, found.subsystem_violations, found.horizon_violations)
+    assert max(broken) <= found.violating <= min(sum(broken), found.calls)
+    assert found.leaked <= found.violating
+    assert found.calls + found.others == len(made)
+    assert found.cited_unknown + found.cited_outside + found.cited_unread <= found.cited

@@ -31,9 +31,8 @@ def card(
     trace: ReadTrace | None = None,
 ) -> RunCard:  # fmt: skip
     scorer = Scorer(corpus, config, [question])
-    made = ReadTrace.of(calls, gap) if trace is None else trace
-    [found] = judge(scorer, [ReadRun(0, made, answer)], mode)
-    return found
+    made = ReadTrace(calls, gap) if trace is None else trace
+    return judge(scorer, ReadRun(0, made, answer), mode)
 
 
 def codes(found: RunCard) -> set[str]:
@@ -113,7 +112,7 @@ def test_what_was_not_recorded_is_inconclusive_and_has_no_number(
 ) -> None:
     found = card(office, corpus, KNOWN, YES, gap="spans were dropped")
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert (found.trajectory, found.combined, found.adjusted, found.tier) == (None,) * 4
+    assert (found.measured, found.tier) == (None, None)
     # What was recorded still witnesses.
     witnessed = card(office, corpus, KNOWN, YES, fetch("t1"), gap="spans were dropped")
     assert witnessed.verdict is Verdict.DIVERGE
@@ -130,7 +129,7 @@ def test_context_mode_checks_citations_and_knows_of_nothing_else(
 ) -> None:
     held = frozenset({"z1", "z2"})
     fair = card(office, corpus, KNOWN, YES, mode=ReadMode.CONTEXT, trace=citing(held, ("z1",)))
-    assert (fair.verdict, fair.trajectory is None) == (Verdict.INCONCLUSIVE, False)
+    assert (fair.verdict, fair.measured is None) == (Verdict.INCONCLUSIVE, False)
     made_up = {**YES, "evidence": ["z1", "nothing"]}
     trace = citing(held, ("z1", "nothing"))
     wrong = card(office, corpus, KNOWN, made_up, mode=ReadMode.CONTEXT, trace=trace)
@@ -141,7 +140,7 @@ def test_zero_shot_has_an_answer_score_and_no_trajectory(
     office: EvaluationConfig, corpus: Corpus
 ) -> None:
     found = card(office, corpus, SILENCE, {"exists": True}, mode=ReadMode.ZERO_SHOT)
-    assert (found.answer, found.trajectory) == (1.0, None)
+    assert (found.answer, found.measured) == (1.0, None)
     assert found.verdict is Verdict.INCONCLUSIVE
 
 
@@ -156,11 +155,11 @@ def test_tiers_and_ways(office: EvaluationConfig, corpus: Corpus) -> None:
 
 def test_tracks_are_summed_up_apart(office: EvaluationConfig, corpus: Corpus) -> None:
     scorer = Scorer(corpus, office, [KNOWN, SILENCE])
-    cards = judge(scorer, [
-        ReadRun(0, ReadTrace.of([fetch("z1")]), YES),
-        ReadRun(0, ReadTrace.of([fetch("z1"), fetch("t1")]), YES),
+    cards = [judge(scorer, case) for case in (
+        ReadRun(0, ReadTrace((fetch("z1"),)), YES),
+        ReadRun(0, ReadTrace((fetch("z1"), fetch("t1"))), YES),
         ReadRun(1, ReadTrace(gap="unrecorded"), {"exists": True}),
-    ])  # fmt: skip
+    )]  # fmt: skip
     perspective, silence = summary(cards)
     assert (perspective.runs, perspective.state_invalid_correct) == (2, 1)
     assert silence.trajectory is None
@@ -172,21 +171,21 @@ def test_a_summary_has_the_rates_and_accuracies_of_the_paper(
 ) -> None:
     scorer = Scorer(corpus, office, [KNOWN, COUNTERFACTUAL])
     wrong = {**LINKED, "direction": "effect_to_cause", "cause": LINKED["effect"]}
-    cards = judge(scorer, [
-        ReadRun(0, ReadTrace.of([fetch("z1"), fetch("t1")]), YES),
-        ReadRun(0, ReadTrace.of([fetch("z1"), fetch("late")]), YES),
-        ReadRun(1, ReadTrace.of(BOTH_ENDS), LINKED),
-        ReadRun(1, ReadTrace.of(BOTH_ENDS[:1]), wrong),
+    cards = [judge(scorer, case) for case in (
+        ReadRun(0, ReadTrace((fetch("z1"), fetch("t1"))), YES),
+        ReadRun(0, ReadTrace((fetch("z1"), fetch("late"))), YES),
+        ReadRun(1, ReadTrace(BOTH_ENDS), LINKED),
+        ReadRun(1, ReadTrace(BOTH_ENDS[:1]), wrong),
         ReadRun(1, ReadTrace(gap="unrecorded"), LINKED),
-    ])  # fmt: skip
+    )]  # fmt: skip
     perspective, counterfactual = summary(cards)
     assert (perspective.direction, perspective.events) == (None, None)
     assert (perspective.actor_rate, perspective.subsystem_rate) == (0.5, 0.5)
     assert perspective.horizon_rate == 0.25
     assert (counterfactual.direction, counterfactual.events) == (0.666667, 0.666667)
-    counted = [card.counted for card in cards if card.counted is not None]
-    assert len(counted) == 4
-    shares = [each.fetched / each.needed for each in counted[2:]]
+    measured = [card.measured for card in cards if card.measured is not None]
+    assert len(measured) == 4
+    shares = [each.fetched / each.needed for each in measured[2:]]
     assert counterfactual.coverage == sum(shares) / 2
     assert {b: of.runs for b, of in perspective.buckets.items()} == {KNOWN.bucket: 2}
     assert counterfactual.buckets[COUNTERFACTUAL.bucket].correct == 2

@@ -99,14 +99,6 @@ def test_another_seed_draws_other_runs_and_two_of_one_name_are_refused() -> None
         draw([*runs, runs[0]], TENTH, HALF, 1)
 
 
-def test_every_reviewer_gets_an_order_of_their_own_and_always_the_same() -> None:
-    found = registration()
-    one, other = found.order_of("A"), found.order_of("B")
-    assert one == found.order_of("A") != other
-    assert set(one) == set(other) == set(found.sample)
-    assert list(one) != sorted(one)
-
-
 def test_a_registration_is_read_as_written_and_nothing_else() -> None:
     found = registration()
     data = found.written()

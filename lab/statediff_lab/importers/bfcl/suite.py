@@ -22,7 +22,7 @@ from typing import Any, Final
 from statediff.capture.feed import Seen, history_of, with_history
 from statediff.contract.file import ContractFile
 from statediff.errors import AdapterError, InputError, UsageError
-from statediff.model.readings import Capture, Reading, ReadingKind, SourceCapture, Transaction
+from statediff.model.readings import Transaction
 from statediff.model.state import State
 from statediff.model.trace import Action, ActionClass, Mark, Trace, Turn
 from statediff.model.values import Map, printable
@@ -56,7 +56,7 @@ from statediff_lab.importers.recorded import (
     parse,
     read_lines,
 )
-from statediff_lab.importers.states import EPOCH, value_of
+from statediff_lab.importers.states import EPOCH, capture_of, value_of
 
 CATEGORIES: Final = ("base", "long_context", "miss_func", "miss_param")
 TASKS_KEPT: Final = 16
@@ -229,12 +229,12 @@ class Bfcl:
             last = states[-1] if states else before
             is_still = then == now
             states.append(last if is_still else state_of(now, before.schema, Then(then, last)))
-        capture = capture_of("after", states[-1])
+        capture = capture_of(SOURCE, "after", states[-1])
         marks, transactions = _transactions([before, *states])
         told = history_of(SOURCE, Seen(tuple(transactions)), capture, lambda: EPOCH)
         return Prepared(
             self._contract(task, gates),
-            capture_of("before", before),
+            capture_of(SOURCE, "before", before),
             with_history(capture, [told]),
             _trace(known, course, marks),
         )
@@ -286,20 +286,6 @@ def _course(line: Mapping[str, Any]) -> Course:
     except InputError as error:
         raise NotARun(str(error)) from error
     return course
-
-
-def capture_of(moment: str, state: State) -> Capture:
-    """The state as it was seen `before` or `after` a run."""
-    reading = Reading(
-        f"{moment}/{SOURCE}",
-        SOURCE,
-        ReadingKind.SCAN,
-        as_of=EPOCH,
-        clock="recording",
-        is_complete=True,
-        digest=state.digest(),
-    )
-    return Capture((SourceCapture(reading, state),))
 
 
 def _transactions(
