@@ -23,7 +23,6 @@ from statediff.reports.attribution import Makers, listing
 from statediff.reports.covered import UNREVIEWED, covered
 from statediff.reports.damage import leading
 from statediff.reports.ending import UNKNOWN, AgentRecord
-from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
 from statediff.reports.readside import read_side
 from statediff.reports.record import (
@@ -31,6 +30,7 @@ from statediff.reports.record import (
     both_shown,
     delta_name,
     delta_sides,
+    disagreement,
     entity_name,
     fields_of,
     key_of,
