@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Any, Final
 
 from statediff.model.values import Map, Unobserved, decode, show
-from statediff.reports.record import delta_name, said
+from statediff.reports.record import OPERATIONS, delta_name, said
 from statediff.suite.spans import Callers, Span, spans
 
 Json = Any
 MAX_NAMED: Final = 6
 MAX_FIRST: Final = 3
 UNATTRIBUTED: Final = "unattributed"
-_VERBS: Final = {"create": "created", "link": "linked", "delete": "deleted", "unlink": "unlinked"}
 
 
 @dataclass(frozen=True)
@@ -110,5 +109,5 @@ def listing(names: Iterable[str], limit: int = MAX_NAMED) -> str:
 
 
 def _change(delta: Json) -> str:
-    verb = _VERBS.get(delta["op"], "")
+    verb = "" if delta["op"] == "update" else OPERATIONS[delta["op"]][1]
     return f"{delta_name(delta)} {verb}".rstrip()

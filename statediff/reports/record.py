@@ -27,6 +27,14 @@ from statediff.suite.records import levels
 
 Json = Any
 VALUE_LIMIT: Final = 60
+OPERATIONS: Final = {
+    "delete": ("−", "deleted"),
+    "unlink": ("−", "unlinked"),
+    "update": ("~", "updated"),
+    "create": ("+", "created"),
+    "link": ("+", "linked"),
+}
+"""Operation → its sign, and what was done; the gravest first."""
 MAX_CLAUSES: Final = 4
 """Clauses that a line names."""
 
