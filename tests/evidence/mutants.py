@@ -113,6 +113,8 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 ODD: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2**53 - 1, "", "0", "0" * 64, "x" * 5000, [], {}, [[]], "\u0000",
     "public/summary", "NOT_REPLAYABLE_AT_TIER", "2026-03-01T12:00:00+00:00", "\U0001f600",
+    10**6, {"a": 1}, [1, 2, 3], ["int", "x"], ["int", "5"], ["text", "zz"], ["absent"],
+    ["unobserved", "why"],
 )  # fmt: skip
 
 
@@ -146,7 +148,7 @@ def altered(document: Any, draw: random.Random, places: list[tuple[Any, ...]]) -
                 value = [value]
             parent[path[-1]] = value
         case _:
-            parent[path[-1]] = draw.choice(ODD)
+            parent[path[-1]] = copy.deepcopy(draw.choice(ODD))
     return document
 
 
