@@ -8,7 +8,9 @@ the distributions themselves.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Final
 
 from statediff.errors import UsageError
@@ -47,6 +49,15 @@ def brought(name: str) -> str:
     """The end of a message about a name that is not known: the command, or nothing."""
     found = requirement_of(name)
     return "" if found is None else f"; {name} comes with `pip install {found}`"
+
+
+def extra_module(name: str, extra: str, wanted: str) -> ModuleType:
+    """The module of a library; else `UsageError` says what is wanted of it, and what brings it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        get = f"get it with `pip install statediff[{extra}]`"
+        raise UsageError(f"{wanted}; {get}") from error
 
 
 def require_extra(extra: str, package: str, wanted: str) -> None:

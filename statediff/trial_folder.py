@@ -41,11 +41,11 @@ from statediff.evidence.disclosure.undisclosed import withheld
 from statediff.evidence.documents import trace_document, trace_lines
 from statediff.evidence.histories import seen_document
 from statediff.evidence.package import RUN_FORM, Bundle, save_undisclosed
-from statediff.evidence.states import states_document, states_in
+from statediff.evidence.states import captures_from, states_document, states_from, states_in
 from statediff.evidence.vault import Vault
 from statediff.kernel import KERNEL
 from statediff.model.readings import Capture, PathFacts
-from statediff.model.state import ChunkStore
+from statediff.model.state import ChunkStore, State
 from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.total import in_any_case, words_of
@@ -268,6 +268,14 @@ def trial_states(folder: Path, chunks: Path, vault: Vault | None) -> list[tuple[
             )
         found.append((kept.document, kept.chunks))
     return found
+
+
+def trial_captures(folder: Path, run: Path, vault: Vault | None) -> tuple[Capture, Capture]:
+    """Before and after of a trial of the run, whole, with all that feeds saw. `BundleError`."""
+    states: dict[str, State] = {}
+    for document, chunks in trial_states(folder, run / "chunks", vault):
+        states |= states_from(document, chunks)
+    return captures_from(_read(folder / "captures.json"), states)
 
 
 def kept_names(folder: Path) -> Iterator[str]:

@@ -118,21 +118,21 @@ def _read_undisclosed(folder: Path, manifest: Mapping[str, Any]) -> bytes | None
     if UNDISCLOSED not in manifest:
         return None
     try:
-        return _bytes(_beside(folder).parent, _beside(folder).name)
+        return file_bytes(_beside(folder))
     except BundleError:
         return None
 
 
 def load(folder: Path) -> Bundle:
     """The bundle in `folder`, every digest checked. `BundleError` names what does not fit."""
-    manifest = read(_bytes(folder, "manifest.json"), "manifest.json")
+    manifest = read(file_bytes(folder / "manifest.json"), "manifest.json")
     digests = files_of(manifest, str(folder))
     extra = sorted({entry.name for entry in folder.iterdir()} - set(digests) - {"manifest.json"})
     if extra:
         raise BundleError(f"{folder}: holds a file that is not part of it: {extra[0]!r}")
     files: dict[str, bytes] = {}
     for name in sorted(digests):
-        data = _bytes(folder, name)
+        data = file_bytes(folder / name)
         if hashlib.sha256(data).hexdigest() != digests[name]:
             raise BundleError(f"{folder}/{name}: its digest is not the one in the manifest")
         files[name] = data
@@ -154,16 +154,12 @@ def _is_complete(names: Iterable[str], form: str) -> bool:
     return set(names) - ({OBSERVATION} if form == BOUND else set()) == expected
 
 
-def _bytes(folder: Path, name: str) -> bytes:
-    path = folder / name
+def file_bytes(path: Path, most: int = MAX_BYTES) -> bytes:
+    """The bytes of a regular file of at most so many. `BundleError`."""
     try:
         status = path.lstat()
-        if not stat.S_ISREG(status.st_mode):
-            raise BundleError(f"{path}: expected a regular file")
-        if status.st_size > MAX_BYTES:
-            raise BundleError(f"{path}: {status.st_size} bytes are more than a bundle may have")
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+            raise BundleError(f"{path}: not a regular file of at most {most} bytes")
         return path.read_bytes()
-    except FileNotFoundError:
-        raise BundleError(f"{path}: missing; a bundle has {', '.join(FILES)}") from None
     except OSError as error:
         raise BundleError(f"{path}: cannot be read: {error.strerror}") from error

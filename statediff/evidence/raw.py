@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import importlib
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, Final
@@ -23,11 +22,11 @@ from typing import Any, Final
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.leaf_partition import Piece
 from statediff.evidence.verify import RAW, UNDISCLOSED, WITHHELD, Leaf
+from statediff.extras import extra_module
 
 PLACE: Final = "raw/"
 NOISE_BYTES: Final = 32
 MAX_BYTES: Final = 128 * 1024 * 1024
-_MISSING: Final = "raw captures are encrypted with age; get it with `pip install statediff[age]`"
 
 
 def encrypted(
@@ -106,7 +105,4 @@ def _identity(line: str) -> Any:
 
 
 def _age() -> ModuleType:
-    try:
-        return importlib.import_module("pyrage")
-    except ModuleNotFoundError as error:
-        raise UsageError(_MISSING) from error
+    return extra_module("pyrage", "age", "raw captures are encrypted with age")

@@ -95,8 +95,8 @@ def cosigned(sealed: Sealed, key: bytes, sign: Sign) -> Sealed:
         raise UsageError(
             "a proof or a time stamp is beside it, of the envelope as it is; sign first"
         )
-    signature = {"keyid": v.key_id(key), "sig": write_base64(sign(v.signed_bytes(payload)))}
-    signatures = sorted([*envelope["signatures"], signature], key=lambda entry: entry["keyid"])
+    own = _signature(payload, key, sign)
+    signatures = sorted([*envelope["signatures"], own], key=lambda entry: entry["keyid"])
     changed = v.canonical({**envelope, "signatures": signatures})
     return Sealed({**sealed.files, "envelope.json": changed})
 
@@ -112,10 +112,14 @@ def signatures(sealed: Sealed) -> int:
 
 def enveloped(payload: bytes, key: bytes, sign: Sign) -> bytes:
     """The DSSE envelope of a Statement, under the one signature by `sign` of the key."""
-    signature = {"keyid": v.key_id(key), "sig": write_base64(sign(v.signed_bytes(payload)))}
+    signed = [_signature(payload, key, sign)]
     return v.canonical(
-        {"payload": write_base64(payload), "payloadType": v.PAYLOAD, "signatures": [signature]}
+        {"payload": write_base64(payload), "payloadType": v.PAYLOAD, "signatures": signed}
     )
+
+
+def _signature(payload: bytes, key: bytes, sign: Sign) -> dict[str, str]:
+    return {"keyid": v.key_id(key), "sig": write_base64(sign(v.signed_bytes(payload)))}
 
 
 def redact(sealed: Sealed, verified: v.Verified, keep: Callable[[v.Leaf], bool]) -> Sealed:

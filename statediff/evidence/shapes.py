@@ -222,10 +222,10 @@ def require_distinct(names: Iterable[str], what: str) -> None:
         raise ValueError(f"the same {what} twice")
 
 
-def check(document: Json, adapter: TypeAdapter[Any], name: str) -> None:
-    """The document is of that shape; else `BundleError` names the place."""
+def check(document: Json, adapter: TypeAdapter[Any], name: str) -> Any:
+    """The document in that shape; else `BundleError` names the place."""
     try:
-        adapter.validate_python(document)
+        return adapter.validate_python(document)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         place = printable(".".join(str(step) for step in first["loc"]))[:120]

@@ -7,15 +7,50 @@ transaction more) names only the chunks that are others, so that the file follow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
+from statediff.errors import BundleError
 from statediff.evidence import documents as doc
+from statediff.evidence.histories import seen_from
+from statediff.evidence.shapes import (
+    COUNT,
+    FLAG,
+    TEXT,
+    Count,
+    Shape,
+    Text,
+    check,
+    each,
+    many,
+    maybe,
+    plain,
+    record,
+    row,
+)
 from statediff.model.readings import Capture, SourceCapture
 from statediff.model.schema import EntityType
 from statediff.model.state import ChunkRef, ChunkStore, State, Table
 
 Json = Any
 STATES: Final = "statediff.states/1"
+_TABLE: Final = row(
+    TEXT, COUNT, doc.COVERAGE, many(doc.KEY), maybe(COUNT), many(row(COUNT, TEXT, COUNT, FLAG))
+)
+_KEPT_STATES: Final = record(
+    None,
+    {"form": TEXT, "schemas": many(doc.SCHEMA), "tables": many(_TABLE)},
+    {"states": plain(dict[Text, tuple[Count, list[Count]]], "{digest: [schema, [table, …]]}")},
+)
+_CAPTURED: Final = record(None, each("before after", many(doc.PART)), {"during": doc.SEEN})
+
+
+@cache
+def _adapter(shape: Shape) -> TypeAdapter[Any]:
+    return TypeAdapter(shape.annotation())
 
 
 def states_document(
@@ -32,9 +67,17 @@ def states_document(
 
 
 def states_from(document: Json, store: ChunkStore) -> Mapping[str, State]:
-    """The states of such a document; `ValueError` if it is none, or says a wrong digest."""
-    if not isinstance(document, dict) or document.get("form") != STATES:
-        raise ValueError(f"expected the states of a trial, {STATES}")
+    """The states of such a document; `BundleError` if it is none, or says a wrong digest."""
+    check(document, _adapter(_KEPT_STATES), "states.json")
+    if document["form"] != STATES:
+        raise BundleError(f"states.json: expected the states of a trial, {STATES}")
+    try:
+        return _states(document, store)
+    except (LookupError, ValueError) as error:
+        raise BundleError(f"states.json: {error!r}") from error
+
+
+def _states(document: Json, store: ChunkStore) -> Mapping[str, State]:
     schemas = [doc.schema_from(each) for each in document["schemas"]]
     tables: list[Table] = []
     for name, schema, coverage, cuts, like, chunks in document["tables"]:
@@ -63,6 +106,16 @@ def capture_from(document: Json, states: Mapping[str, State]) -> Capture:
             for each in document
         )
     )
+
+
+def captures_from(document: Json, states: Mapping[str, State]) -> tuple[Capture, Capture]:
+    """Before and after, with all that feeds saw, of a trial's `captures.json`. `BundleError`."""
+    check(document, _adapter(_CAPTURED), "captures.json")
+    try:
+        before, after = (capture_from(document[side], states) for side in ("before", "after"))
+        return before, replace(after, history=seen_from(document["during"], states))
+    except LookupError as error:
+        raise BundleError("captures.json: names a state that states.json does not hold") from error
 
 
 def states_in(captures: Iterable[Capture], wanted: Callable[[str], bool]) -> Iterator[State]:

@@ -7,7 +7,6 @@ What was stamped cannot have been written later than that, whatever its keys' ho
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from types import ModuleType
@@ -18,12 +17,10 @@ from cryptography.x509 import Certificate, load_pem_x509_certificates
 from statediff.errors import BundleError, UsageError
 from statediff.evidence.checkpoints import Checkpoint
 from statediff.evidence.notes import Head
+from statediff.extras import extra_module
 
 MAX_BYTES: Final = 256 * 1024
 """The most bytes of a token; those of public authorities have about 6,000."""
-_MISSING: Final = (
-    "time stamps are read with rfc3161-client; get it with `pip install statediff[timestamp]`"
-)
 
 
 def request(seen: Checkpoint | bytes) -> bytes:
@@ -72,7 +69,5 @@ def _text(seen: Checkpoint | bytes) -> bytes:
 
 
 def _client() -> ModuleType:
-    try:
-        return importlib.import_module("rfc3161_client")
-    except ImportError as error:
-        raise UsageError(_MISSING) from error
+    wanted = "time stamps are read with rfc3161-client"
+    return extra_module("rfc3161_client", "timestamp", wanted)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,7 @@ MAX_REASON: Final = 500
 _NONCE: Final = bytes(12)
 """A key encrypts one item, so no nonce can repeat under it."""
 _RECORD: Final = ("at", "because", "format", "items", "root")
+_NAME: Final = re.compile(r"[0-9a-f]{32}")
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 Fresh = Callable[[int], bytes]
@@ -272,17 +274,10 @@ def _bound(root: str, name: str) -> bytes:
     return f"{KEPT}\x00{root}\x00{name}".encode()
 
 
-def _name(text: Any) -> str:
-    if not isinstance(text, str) or len(text) != KEY_BYTES or not set(text) <= set(_DIGITS):
-        raise ValueError("an item is named by 32 hexadecimal digits")
-    return text
-
-
-_DIGITS: Final = "0123456789abcdef"
-
-
 def _item(entry: Any) -> Item:
     if sorted(entry) != ["data", "name", "until"]:
         raise ValueError("an item has exactly data, name and until")
+    if not isinstance(entry["name"], str) or not _NAME.fullmatch(entry["name"]):
+        raise ValueError("an item is named by 32 hexadecimal digits")
     until = None if entry["until"] is None else v.instant(entry["until"], "until")
-    return Item(_name(entry["name"]), until, read_base64(entry["data"], "kept bundle: data"))
+    return Item(entry["name"], until, read_base64(entry["data"], "kept bundle: data"))

@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic import Field as Described
 
 from statediff.contract.file import ContractFile, parse_contract
@@ -31,7 +31,7 @@ from statediff.errors import AdapterError, BundleError, InputError, UsageError
 from statediff.evidence import documents as doc
 from statediff.evidence.canonical import MAX_DEPTH, write
 from statediff.evidence.documents import check_shape, trace_from
-from statediff.evidence.shapes import Count, Encoded, Text
+from statediff.evidence.shapes import Count, Encoded, Text, check, many
 from statediff.evidence.shapes import Key as KeyShape
 from statediff.meta import stage_cases
 from statediff.meta.fault_classes import class_of
@@ -47,9 +47,7 @@ from statediff.meta.metatest import (
 )
 from statediff.meta.mutate import Argued, seed_faults
 from statediff.meta.reference import (
-    CoverageShape,
     Reference,
-    check_readings,
     differs,
     facts_from,
     in_shape,
@@ -59,7 +57,7 @@ from statediff.meta.world import Fault, World
 from statediff.model.batches import Row
 from statediff.model.readings import Capture, History, SourceCapture, Transaction
 from statediff.model.schema import EntityType, Schema
-from statediff.model.state import MemoryChunks, State, Table, build_table
+from statediff.model.state import Coverage, MemoryChunks, State, Table, build_table
 from statediff.model.strictjson import Flaw, Limits, read_tree
 from statediff.model.values import Key, decode, encode, is_value, printable
 from statediff.model.verdict import Verdict
@@ -73,6 +71,7 @@ _LIMITS: Final = Limits(MAX_BYTES, MAX_DEPTH, max_digits=17, max_exponent=None)
 
 Json = Any
 T = TypeVar("T")
+_READINGS: Final = TypeAdapter[Any](many(doc.READING).annotation())
 PARTS: Final = ("contract", "before", "after", "history", "timeline", "answer", "trace")
 """The parts of a trial's document, each by itself."""
 
@@ -165,6 +164,9 @@ class TrialPool:
         return self._known[known]
 
 
+CoverageShape: TypeAlias = tuple[Coverage, Text | None]
+
+
 class _Pool(BaseModel):
     contracts: list[tuple[Text, Text | None]]
     schemas: list[Any]
@@ -207,8 +209,8 @@ class StoredPool:
         """The trial of a document; what it does not tell is as in `base`."""
         with _damage():
             shape = in_shape(_Trial, document, "a trial")
-            check_readings([reading for reading, _ in (*shape.before, *shape.after)])
-            check_readings(shape.history.readings)
+            told = [reading for reading, _ in (*shape.before, *shape.after)]
+            check([*told, *shape.history.readings], _READINGS, "a trial's readings")
             for name in ("timeline", "answer", "trace"):
                 if name in document:
                     check_shape(document[name], f"{name}.json")

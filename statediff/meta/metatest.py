@@ -20,10 +20,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from statediff.contract.document.contract import ContractDocument
-from statediff.errors import ContractError, UsageError
+from statediff.errors import UsageError
 from statediff.evidence.documents import finding_document
 from statediff.meta import read_faults, stage_cases
 from statediff.meta.cases import Cases
@@ -49,7 +50,7 @@ from statediff.meta.reference import Reference
 from statediff.meta.twins import TWINS, twin_of
 from statediff.meta.world import Fault, Operator, Untried, World, in_order, worlds
 from statediff.model.components import component_of
-from statediff.model.verdict import Judgement, Stage, Truth, Verdict
+from statediff.model.verdict import Finding, Judgement, Stage, Truth, Verdict
 from statediff.statistics.binomial import Rounding, Share, clopper_pearson
 
 ANY: Final[frozenset[str]] = frozenset()
@@ -173,23 +174,28 @@ def _some(listed: Iterable[T], sample: int, world: World) -> Iterable[T]:
 
 def _untried_cases(world: World) -> Iterator[MetaCase]:
     """The gaps that no fault of this reference tries, each with its number."""
-    content = world.reference.contract.content
     for each in in_order(world.untried):
-        yield MetaCase(
-            part=Part.UNTRIED,
-            kind=each.what,
-            domain=domain_of(content),
-            contract=content.contract,
-            reference=world.reference.name,
-            entity="",
-            sentence=each.why,
-            expected=Verdict.MATCH,
-            verdict=Verdict.MATCH,
-            clause="",
-            stage="",
-            is_named=True,
-            number=each.number,
-        )
+        yield untried_case(world.reference, each)
+
+
+def untried_case(reference: Reference, gap: Untried) -> MetaCase:
+    """No case, but a gap that no fault tries."""
+    content = reference.contract.content
+    return MetaCase(
+        part=Part.UNTRIED,
+        kind=gap.what,
+        domain=domain_of(content),
+        contract=content.contract,
+        reference=reference.name,
+        entity="",
+        sentence=gap.why,
+        expected=Verdict.MATCH,
+        verdict=Verdict.MATCH,
+        clause="",
+        stage="",
+        is_named=True,
+        number=gap.number,
+    )
 
 
 def fault_case(fault: Fault, world: World, argued: Mapping[str, Argued]) -> MetaCase | None:
@@ -201,27 +207,21 @@ def fault_case(fault: Fault, world: World, argued: Mapping[str, Argued]) -> Meta
     outcome, judgement = judge_fault(fault, world.reference.name)
     expected = Verdict.INCONCLUSIVE if is_evidence else Verdict.DIVERGE
     is_named = judgement is not None and names(fault, kind, world, judgement)
-    return _case(Part.FAULT, kind, world, fault, expected, outcome, is_named)
+    return _case(Part.FAULT, kind, target_type(fault, world), expected, outcome, is_named)
 
 
 def _read_case(fault: Fault, world: World) -> MetaCase:
     """The case of a fault of what was read."""
     outcome, judgement = judge_fault(fault, world.reference.name)
     is_named = judgement is not None and read_faults.is_named(fault, judgement)
-    return _case(
-        Part.FAULT,
-        fault.operator,
-        world,
-        fault,
-        read_faults.expected_verdict(fault),
-        outcome,
-        is_named,
-    )
+    entity, expected = target_type(fault, world), read_faults.expected_verdict(fault)
+    return _case(Part.FAULT, fault.operator, entity, expected, outcome, is_named)
 
 
 def _twin_case(fault: Fault, world: World) -> MetaCase:
     outcome, _ = judge_fault(fault, world.reference.name)
-    return _case(Part.TWIN, fault.operator, world, fault, Verdict.MATCH, outcome, is_named=True)
+    entity = target_type(fault, world)
+    return _case(Part.TWIN, fault.operator, entity, Verdict.MATCH, outcome, is_named=True)
 
 
 def beside_case(twin: Fault, case: MetaCase, world: World) -> MetaCase:
@@ -253,7 +253,7 @@ def stage_case(stage: str, fault: Fault, clauses: frozenset[str], world: World) 
     is_named = judgement is not None and _names_stage(stage, fault, clauses, world, judgement)
     is_seen = stage in ("capture", "resolve") or fault.operator in _BOUNDS
     expected = Verdict.INCONCLUSIVE if is_seen else Verdict.DIVERGE
-    return _case(Part.STAGE, stage, world, fault, expected, outcome, is_named)
+    return _case(Part.STAGE, stage, target_type(fault, world), expected, outcome, is_named)
 
 
 _BOUNDS: Final = frozenset({"digested-text", "incomparable-rows"})
@@ -319,23 +319,17 @@ def domain_of(content: ContractDocument) -> str:
 
 
 def _case(
-    part: Part,
-    kind: str,
-    world: World,
-    fault: Fault,
-    expected: Verdict,
-    outcome: FaultOutcome,
-    is_named: bool,
+    part: Part, kind: str, entity: str, expected: Verdict, outcome: FaultOutcome, is_named: bool
 ) -> MetaCase:
-    content = world.reference.contract.content
+    content = outcome.fault.mutant.contract.content
     return MetaCase(
         part=part,
         kind=kind,
         domain=domain_of(content),
         contract=content.contract,
-        reference=world.reference.name,
-        entity=target_type(fault, world),
-        sentence=fault.sentence,
+        reference=outcome.reference,
+        entity=entity,
+        sentence=outcome.fault.sentence,
         expected=expected,
         verdict=outcome.verdict,
         clause=outcome.clause,
@@ -346,6 +340,15 @@ def _case(
     )
 
 
+def live_case(fault: Fault, reference: str, named: Callable[[Finding], bool]) -> MetaCase:
+    """The case of a run that really went wrong; it is named if such a finding fails."""
+    outcome, judgement = judge_fault(fault, reference)
+    is_named = judgement is not None and any(map(named, findings_of(judgement, Truth.FAILS)))
+    return _case(
+        Part.FAULT, fault.operator, fault.target, Verdict.DIVERGE, outcome, is_named=is_named
+    )
+
+
 def faulty_agent_cases(trials: Iterable[Reference], cases: Cases) -> Iterator[MetaCase]:
     """The case of each faulty agent's trial, named after its agent.
 
@@ -353,39 +356,14 @@ def faulty_agent_cases(trials: Iterable[Reference], cases: Cases) -> Iterator[Me
     """
     wanted = {wrong.agent: wrong for wrong in cases.faulty}
     for trial in trials:
-        wrong, content = wanted[trial.name], trial.contract.content
-        verdict: Verdict | None = None
-        clause = stage = error = ""
-        is_named = False
-        try:
-            judgement = trial.judged()
-        except ContractError as refused:
-            error = str(refused)
-        else:
-            verdict = judgement.verdict
-            clause = next(iter(judgement.failed), "")
-            stage = next((c.stage.value for c in judgement.clauses if c.clause == clause), "")
-            is_named = any(
-                (finding.clause, finding.code.value, finding.stage.value)
-                == (wrong.clause, wrong.code, wrong.stage)
-                for finding in judgement.findings
-                if finding.truth is Truth.FAILS
-            )
-        yield MetaCase(
-            part=Part.FAULT,
-            kind=f"agent:{cases.drift.get(wrong.agent, 'faulty')}",
-            domain=domain_of(content),
-            contract=content.contract,
-            reference="",
-            entity=wrong.agent,
-            sentence=wrong.why,
-            expected=Verdict.DIVERGE,
-            verdict=verdict,
-            clause=clause,
-            stage=stage,
-            is_named=is_named,
-            error=error,
-        )
+        wrong = wanted[trial.name]
+        told = (wrong.clause, wrong.code, wrong.stage)
+        kind = f"agent:{cases.drift.get(wrong.agent, 'faulty')}"
+        yield live_case(Fault(kind, wrong.agent, wrong.why, trial), "", partial(_says, told))
+
+
+def _says(told: tuple[str, str, str], finding: Finding) -> bool:
+    return (finding.clause, finding.code.value, finding.stage.value) == told
 
 
 @dataclass(frozen=True)

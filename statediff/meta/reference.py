@@ -11,27 +11,23 @@ refused where its digest is another than was read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, StrictBool, ValidationError
+from pydantic import BaseModel, TypeAdapter
 from pydantic import Field as Described
 
-from statediff.capture.store import DiskChunks
 from statediff.contract.file import ContractFile
 from statediff.contract.yaml.reader import read_document
 from statediff.errors import AdapterError, BundleError, InputError, StorageError, UsageError
 from statediff.evidence import documents as doc
-from statediff.evidence.canonical import read
 from statediff.evidence.disclosure.undisclosed import whole
 from statediff.evidence.documents import EndingShape, check_shape, trace_from
 from statediff.evidence.package import Bundle, load
-from statediff.evidence.shapes import Count, Text
-from statediff.evidence.shapes import Key as KeyShape
-from statediff.evidence.states import states_from
+from statediff.evidence.shapes import Text, check
 from statediff.kernel import TrialFacts, judgement_of
 from statediff.model.batches import Row
 from statediff.model.patch import patched
@@ -45,7 +41,6 @@ from statediff.model.readings import (
 )
 from statediff.model.schema import EntityType, merge_schemas
 from statediff.model.state import (
-    Coverage,
     Enumeration,
     LayeredChunks,
     MemoryChunks,
@@ -56,7 +51,7 @@ from statediff.model.state import (
 from statediff.model.trace import NoAnswer, RunEnding, Trace
 from statediff.model.values import ABSENT, Key, Value, is_value, printable, same
 from statediff.model.verdict import Judgement, Verdict
-from statediff.trial_folder import trial_states, vault_of
+from statediff.trial_folder import trial_captures, vault_of
 
 Rows = dict[Key, Row]
 Change = Callable[[Rows], None]
@@ -263,9 +258,7 @@ def is_known(row: Row) -> bool:
 
 
 Json = Any
-MAX_BYTES: Final = 256 * 1024 * 1024
 _READ: Final = ("trace.json", "answer.json", "timeline.json", "trial.json")
-CoverageShape: TypeAlias = tuple[Coverage, Text | None]
 
 
 def recorded_trials(folder: Path, *files: ContractFile) -> tuple[Reference, ...]:
@@ -324,11 +317,7 @@ def stored_trial(folder: Path, bundle: Bundle, file: ContractFile, run: Path) ->
     `BundleError` where its documents have not the shapes that readers need, `OSError` where there
     are none.
     """
-    captures = _document(folder / "captures.json")
-    states: dict[str, State] = {}
-    for document, store in trial_states(folder, run / "chunks", vault_of(run)):
-        states |= _states(document, store)
-    _check_captures(captures, states)
+    before, after = trial_captures(folder, run, vault_of(run))
     judged = whole(bundle)
     content = {name: judged.document(name) for name in _READ}
     for name in _READ:
@@ -336,19 +325,13 @@ def stored_trial(folder: Path, bundle: Bundle, file: ContractFile, run: Path) ->
     return Reference(
         folder.name,
         file,
-        before=Capture(_parts(captures["before"], states)),
-        after=Capture(_parts(captures["after"], states), _history(captures["during"], states)),
+        before=before,
+        after=after,
         trace=trace_from(content["trace.json"]),
         answer=doc.answer_from(content["answer.json"]),
         timeline=doc.timeline_from(content["timeline.json"]),
         facts=facts_from(content["trial.json"]),
     )
-
-
-def _document(path: Path) -> Json:
-    if path.stat().st_size > MAX_BYTES:
-        raise BundleError(f"{path.name} has more than {MAX_BYTES} bytes")
-    return read(path.read_bytes().removesuffix(b"\n"), path.name)
 
 
 class _Facts(BaseModel):
@@ -377,96 +360,10 @@ def facts_from(document: Json) -> TrialFacts:
     )
 
 
-class _States(BaseModel):
-    schemas: list[Any]
-    tables: list[
-        tuple[
-            Text,
-            Count,
-            CoverageShape,
-            list[KeyShape],
-            Count | None,
-            list[tuple[Count, Text, Count, StrictBool]],
-        ]
-    ]
-    states: dict[Text, tuple[Count, list[Count]]]
-
-
-def _states(document: Json, store: DiskChunks) -> Mapping[str, State]:
-    """The states of `states.json` by digest. Raises `BundleError`."""
-    shape = in_shape(_States, document, "states.json")
-    for schema in shape.schemas:
-        check_shape(schema, "schema.json")
-    types = [{entity["name"] for entity in schema["types"]} for schema in shape.schemas]
-    lengths = [len(table[3]) + 1 for table in shape.tables]
-    for at, (name, schema_at, _, cuts, like, chunks) in enumerate(shape.tables):
-        is_known = schema_at < len(types) and name in types[schema_at]
-        if not is_known or (like is not None and like >= at):
-            raise BundleError(f"states.json: table {at} is of a type or like a table that is none")
-        there = {chunk[0] for chunk in chunks} | set(range(0 if like is None else lengths[like]))
-        if not there.issuperset(range(len(cuts) + 1)):
-            raise BundleError(f"states.json: table {at} lacks a chunk")
-    for schema_at, listed in shape.states.values():
-        if schema_at >= len(types) or any(at >= len(lengths) for at in listed):
-            raise BundleError("states.json: a state has a schema or a table that is none")
-    try:
-        return states_from(document, store)
-    except ValueError as error:
-        raise BundleError(f"states.json: {error}") from error
-
-
-def _check_captures(document: Json, states: Mapping[str, State]) -> None:
-    """The captures have the shape of a bundle's, and their states are known. `BundleError`."""
-    during = document.get("during") if isinstance(document, dict) else None
-    if not isinstance(during, dict):
-        raise BundleError("captures.json: expected what was seen before, after and during the run")
-    history = {**during, "lines": [], "unfollowed": []}
-    known = {**document, "history": history, "enumerations": [], "refusals": []}
-    check_shape(known, "captures.json")
-    for entry in (*document["before"], *document["after"], *during["transactions"]):
-        if entry["state"] not in states:
-            raise BundleError("captures.json: names a state that states.json does not hold")
-
-
-def check_readings(readings: Sequence[Json]) -> None:
-    """Each of them has the shape of a reading in a bundle. Raises `BundleError`."""
-    parts = [{"reading": each, "state": ""} for each in readings]
-    history: Json = {"readings": [], "transactions": [], "lines": [], "unfollowed": []}
-    captures = {"before": parts, "after": [], "history": history}
-    check_shape({**captures, "enumerations": [], "refusals": []}, "captures.json")
-
-
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
 def in_shape(shape: type[Shape], document: Json, name: str) -> Shape:
     """The document in its shape. Raises `BundleError`, which names the place."""
-    try:
-        return shape.model_validate(document)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = printable(".".join(str(step) for step in first["loc"]))[:120]
-        raise BundleError(f"{name}: {place or 'the whole'}: {first['msg']}") from error
-
-
-def _parts(entries: Json, states: Mapping[str, State]) -> tuple[SourceCapture, ...]:
-    return tuple(
-        SourceCapture(doc.reading_from(each["reading"]), states[each["state"]]) for each in entries
-    )
-
-
-def _history(during: Json, states: Mapping[str, State]) -> History:
-    return History(
-        tuple(doc.reading_from(each) for each in during["readings"]),
-        tuple(
-            Transaction(
-                each["id"],
-                each["source"],
-                each["position"],
-                doc.instant_or_none(each["committed_at"]),
-                states[each["state"]],
-                tuple(each.get("names", ())),
-            )
-            for each in during["transactions"]
-        ),
-    )
+    found: Shape = check(document, TypeAdapter(shape), name)
+    return found

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from statediff.contract.document.contract import ContractDocument
-from statediff.errors import ContractError
-from statediff.meta.metatest import MetaCase, Part, domain_of
-from statediff.model.verdict import Truth, Verdict
+from statediff.meta.metatest import MetaCase, live_case, untried_case
+from statediff.meta.world import Fault, Untried
+from statediff.model.verdict import Finding
 from statediff.systems.base.faults import Below, Place
 from statediff.systems.base.registry import plugins
 
@@ -59,44 +58,21 @@ class Damage:
 def structure_cases(trials: Iterator[tuple[Damage, Reference]]) -> Iterator[MetaCase]:
     """The case of each damaged trial; it is named by a change of the structure of its source."""
     for damage, trial in trials:
-        content: ContractDocument = trial.contract.content
-        if damage.source is None:
-            yield _untried(damage.operator, trial.name, content)
+        source, operator = damage.source, damage.operator
+        if source is None:
+            why = f"{operator}: its systems have no place for it"
+            yield untried_case(trial, Untried("faults below the rows", why, 1))
             continue
-        verdict, clause, stage, error = None, "", "frame", ""
-        is_named = False
-        try:
-            judgement = trial.judged()
-        except ContractError as refused:
-            error = str(refused)
-        else:
-            verdict = judgement.verdict
-            named = faults_below()[damage.operator].names or _delivered(trial, damage.source)
-            places = tuple(f"{each}[" for each in (*named, f"source.{damage.source}"))
-            found = [
-                finding
-                for finding in judgement.findings
-                if finding.truth is Truth.FAILS
-                and any(each.startswith(places) for each in finding.deltas)
-            ]
-            is_named = bool(found)
-            if found:
-                clause, stage = found[0].clause, found[0].stage.value
-        yield MetaCase(
-            part=Part.FAULT,
-            kind=damage.operator,
-            domain=domain_of(content),
-            contract=content.contract,
-            reference=trial.name,
-            entity=damage.source,
-            sentence=f"below the rows of {damage.source}: {damage.operator}",
-            expected=Verdict.DIVERGE,
-            verdict=verdict,
-            clause=clause,
-            stage=stage,
-            is_named=is_named,
-            error=error,
+        named = faults_below()[operator].names or _delivered(trial, source)
+        places = tuple(f"{each}[" for each in (*named, f"source.{source}"))
+        sentence = f"below the rows of {source}: {operator}"
+        yield live_case(
+            Fault(operator, source, sentence, trial), trial.name, partial(_is_about, places)
         )
+
+
+def _is_about(places: tuple[str, ...], finding: Finding) -> bool:
+    return any(delta.startswith(places) for delta in finding.deltas)
 
 
 def _delivered(trial: Reference, source: str) -> tuple[str, ...]:
@@ -105,20 +81,3 @@ def _delivered(trial: Reference, source: str) -> tuple[str, ...]:
         if part.reading.source == source:
             return tuple(part.state.tables)
     return ()
-
-
-def _untried(operator: str, name: str, content: ContractDocument) -> MetaCase:
-    return MetaCase(
-        part=Part.UNTRIED,
-        kind="faults below the rows",
-        domain=domain_of(content),
-        contract=content.contract,
-        reference=name,
-        entity="",
-        sentence=f"{operator}: its systems have no place for it",
-        expected=Verdict.MATCH,
-        verdict=Verdict.MATCH,
-        clause="",
-        stage="",
-        is_named=True,
-    )

@@ -22,9 +22,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from statediff.contract.clauses.patterns import Pattern
+from statediff.evidence.documents import TIMELINE
 from statediff.meta.fault_classes import EVIDENCE_CLASSES, altered_entities, class_of, target_type
 from statediff.meta.nested import nested_twins
 from statediff.meta.reference import (
@@ -39,7 +40,7 @@ from statediff.meta.reference import (
 from statediff.meta.world import Fault, Touched, World, fresh_key, in_turn, near, put, with_key
 from statediff.model.batches import Row
 from statediff.model.delta import Op
-from statediff.model.readings import SourceCapture, Timeline
+from statediff.model.readings import SourceCapture
 from statediff.model.schema import SCHEMA_OBJECT_PREFIXES, EntityType, Field, Kind
 from statediff.model.state import State, Table
 from statediff.model.values import ABSENT, Key, Map, Observed, Value, is_value, key_order, same
@@ -290,24 +291,12 @@ def postpone(reference: Reference, apart: timedelta) -> Reference:
         for side in (reference.before, reference.after)
     )
     line = reference.timeline
+    moved: dict[str, Any] = {step: later(getattr(line, step)) for step in TIMELINE if line}
     return replace(
         reference,
         before=before,
         after=replace(after, history=history),
-        timeline=None if line is None else _postpone_timeline(line, later),
-    )
-
-
-def _postpone_timeline(
-    line: Timeline, later: Callable[[datetime | None], datetime | None]
-) -> Timeline:
-    return replace(
-        line,
-        reset_verified_at=later(line.reset_verified_at),
-        agent_started_at=later(line.agent_started_at),
-        first_action_at=later(line.first_action_at),
-        agent_finished_at=later(line.agent_finished_at),
-        settled_at=later(line.settled_at),
+        timeline=line and replace(line, **moved),
     )
 
 

@@ -260,14 +260,10 @@ class World:
         key = self.rng.choice(sorted(rows, key=repr))
         return key, rows[key]
 
-    def fault(self, operator: str, target: str, sentence: str, **changes: Change) -> Fault:
-        """The fault that these edits, by type, make of the reference."""
-        return self.faulty(operator, target, sentence, changes)
-
     def faulty(
         self, operator: str, target: str, sentence: str, changes: Mapping[str, Change]
     ) -> Fault:
-        """As `fault`, for types whose names are no identifiers."""
+        """The fault that these edits, by type, make of the reference."""
         made, further, why = reachable(self.reference, changes, self._held)
         if further:
             plural = "rows that refer" if further > 1 else "row that refers"

@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import Any, Final
 
 from statediff.model.values import Map, Unobserved, decode, show
-from statediff.reports.record import delta_name, said
+from statediff.reports.record import OPERATIONS, delta_name, said
 from statediff.suite.spans import Callers, Span, spans
 
 Json = Any
 MAX_NAMED: Final = 6
 MAX_FIRST: Final = 3
 UNATTRIBUTED: Final = "unattributed"
-_VERBS: Final = {"create": "created", "link": "linked", "delete": "deleted", "unlink": "unlinked"}
 
 
 @dataclass(frozen=True)
@@ -32,17 +31,13 @@ class Doing:
     """The call judged by itself; None of a transaction."""
 
 
-class Makers:
+class Makers(Callers):
     """Who did what in one bundle. `is_told`: whether changes could be attributed at all."""
 
     def __init__(self, judgement: Json, trace: Json, history: Json) -> None:
-        self._judgement = judgement
-        self._callers = Callers(judgement, trace, history)
-        self.listed = self._callers.listed
+        super().__init__(judgement, trace, history)
+        self._judgement, self._trace, self._history = judgement, trace, history
         self.is_told = any("transactions" in action for action in self.listed)
-        self._by_id, self._observed = self._callers.by_id, self._callers.observed
-        self._maker = self._callers.maker
-        self._trace, self._history = trace, history
 
     @cached_property
     def spans(self) -> tuple[Span, ...]:
@@ -51,14 +46,14 @@ class Makers:
 
     def of(self, delta: Json) -> str:
         """Who left the change; nothing where no call could be known to."""
-        maker = self._maker.get(delta["id"])
+        maker = self.maker.get(delta["id"])
         if maker is None:
             return UNATTRIBUTED if self.is_told else ""
         return self.title(maker)
 
     def at(self, finding: Json) -> tuple[str, ...]:
         """The calls that a finding is about, or none where nobody did what it misses."""
-        return tuple(map(self.title, self._callers.about(finding)))
+        return tuple(map(self.title, self.about(finding)))
 
     def first(self) -> str:
         """Who did what the verdict fails on first, in one line; nothing where nobody is known to.
@@ -75,10 +70,10 @@ class Makers:
 
     def title(self, action: str) -> str:
         """`call-3 issue_refund {order: 1009}`, or the transaction of a source."""
-        known = self._by_id.get(action)
+        known = self.by_id.get(action)
         if known is None:
             return said(action, 100)
-        if action in self._observed:
+        if action in self.observed:
             return f"transaction {said(action, 100)}"
         arguments = decode(known["arguments"])
         told = show(arguments, 80) if isinstance(arguments, Map) and arguments.items else ""
@@ -89,20 +84,20 @@ class Makers:
         """Every call in its order; transactions where nobody recorded calls."""
         made: dict[str, list[str]] = {}
         for delta in self._judgement["deltas"]:
-            maker = self._maker.get(delta["id"])
+            maker = self.maker.get(delta["id"])
             if maker is not None:
                 made.setdefault(maker, []).append(_change(delta))
         broken: dict[str, list[str]] = {}
         for finding in self._judgement["findings"]:
             if finding["truth"] != "FAILS":
                 continue
-            for maker in self._callers.about(finding):
+            for maker in self.about(finding):
                 broken.setdefault(maker, []).append(said(finding["clause"], 100))
         judged = {span.call: span for span in self.spans}
         for action in self.listed:
             name = str(action["id"])
             breaks = tuple(dict.fromkeys(broken.get(name, ())))
-            span = None if name in self._observed else judged.get(name)
+            span = None if name in self.observed else judged.get(name)
             yield Doing(action, self.title(name), tuple(made.get(name, ())), breaks, span)
 
 
@@ -114,5 +109,5 @@ def listing(names: Iterable[str], limit: int = MAX_NAMED) -> str:
 
 
 def _change(delta: Json) -> str:
-    verb = _VERBS.get(delta["op"], "")
+    verb = "" if delta["op"] == "update" else OPERATIONS[delta["op"]][1]
     return f"{delta_name(delta)} {verb}".rstrip()

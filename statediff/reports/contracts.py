@@ -281,9 +281,6 @@ def migration_note(found: Comparison, trials: Affected | None) -> str:
 
 
 def _inline(text: str) -> str:
-    """Text in a table cell: nothing in it is markup or ends the cell."""
+    """The same, bounded, for a table's cell."""
     short = " ".join(printable(text).split())
-    short = short if len(short) <= 300 else short[:299] + "…"
-    for character in "\\`*_|<>[]":
-        short = short.replace(character, "\\" + character)
-    return short
+    return _md(short if len(short) <= 300 else short[:299] + "…")

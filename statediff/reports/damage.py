@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from statediff.model.codes import FindingCode
-from statediff.reports.record import delta_name, delta_sides, named_entity
+from statediff.reports.record import OPERATIONS, delta_name, delta_sides, named_entity
 
 Json = Any
 _CODES: Final = frozenset((
@@ -14,11 +14,7 @@ _CODES: Final = frozenset((
     FindingCode.DUPLICATE_EFFECT, FindingCode.UNEXPLAINED_CHANGE,
 ))  # fmt: skip
 """Codes of findings that are about changes which nothing allows."""
-_DONE: Final = {
-    "delete": "deleted", "unlink": "unlinked", "update": "changed", "create": "created",
-    "link": "linked",
-}  # fmt: skip
-"""Operation → what was done, the gravest first."""
+_DONE: Final = {op: done for op, (_, done) in OPERATIONS.items()} | {"update": "changed"}
 _NOTHING: Final = ({"value": ["null"]}, {"value": ["absent"]})
 NAMED: Final = 2
 """Entities of one type and operation that are named; of more, there is a number."""

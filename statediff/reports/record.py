@@ -6,7 +6,7 @@ control, bidirectional and zero-width characters and bounds the length.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -14,17 +14,29 @@ from typing import Any, Final
 
 from statediff.evidence.documents import answer_from, fields_from, key_from
 from statediff.evidence.package import Bundle
+from statediff.kernel import course_of
 from statediff.model.delta import Entity
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Key, Observed, Value, decode, show, show_both, show_key
+from statediff.model.verdict import Moment
 from statediff.reports.plain import reading as reading  # noqa: PLC0414 - had from here, too
 from statediff.reports.plain import side_of
 from statediff.reports.said import said as said  # noqa: PLC0414 - it is had from here, too
-from statediff.reports.wording.course import course_lines
 from statediff.reports.wording.worded import worded_judgement
+from statediff.suite.records import levels
 
 Json = Any
 VALUE_LIMIT: Final = 60
+OPERATIONS: Final = {
+    "delete": ("−", "deleted"),
+    "unlink": ("−", "unlinked"),
+    "update": ("~", "updated"),
+    "create": ("+", "created"),
+    "link": ("+", "linked"),
+}
+"""Operation → its sign, and what was done; the gravest first."""
+MAX_CLAUSES: Final = 4
+"""Clauses that a line names."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +110,8 @@ class Record:
 
     @property
     def course(self) -> tuple[str, ...]:
-        """The sentences about the states between the two ends."""
-        return course_lines(self._bundle)
+        """The sentences about the states between the two ends; none where they are not known."""
+        return tuple(_course_lines(course_of(self._bundle)))
 
     @property
     def contract(self) -> bytes:
@@ -256,3 +268,54 @@ def fields_of(row: Json) -> dict[str, Observed]:
 def key_of(row: Json) -> Key:
     """The key of a witness row or delta."""
     return key_from(row["key"])
+
+
+# ---------------------------------------------------------------- along the run
+
+
+def _course_lines(moments: Sequence[Moment]) -> Iterator[str]:
+    right = next((n for n, moment in enumerate(moments) if moment.is_right), None)
+    later = [] if right is None else moments[right + 1 :]
+    broken = next((moment for moment in later if moment.broken), None)
+    if right is not None and broken is not None:
+        yield (
+            f"Right {_after(moments[right])}, and broken again {_after(broken)}: "
+            f"{_names(broken.broken)}."
+        )
+    lost = next((moment for moment in moments if moment.lost), None)
+    if lost is not None:
+        yield f"Lost {_after(lost)}: from there no end could satisfy {_names(lost.lost)}."
+
+
+def _after(moment: Moment) -> str:
+    return f"after transaction {moment.number} of {said(moment.source, 80)}"
+
+
+def _names(clauses: Sequence[str]) -> str:
+    more = "" if len(clauses) <= MAX_CLAUSES else f" and {len(clauses) - MAX_CLAUSES} more"
+    return ", ".join(said(clause, 100) for clause in clauses[:MAX_CLAUSES]) + more
+
+
+_TOLD: Final[dict[tuple[str | None, str | None], str]] = {
+    ("FAILS", "HOLDS"): (
+        "Along the run something went wrong that its end does not show: it was repaired, or it "
+        "left no trace in the state."
+    ),
+    ("HOLDS", "FAILS"): (
+        "Every step was as it must be, and the end is wrong: no single step shows what all of "
+        "them together did, or left undone."
+    ),
+    ("UNKNOWN", "HOLDS"): "The end is right; how the run came there is not known.",
+    ("UNKNOWN", "FAILS"): "The end is wrong; whether a step shows where is not known.",
+    ("HOLDS", "UNKNOWN"): "Every step was as it must be; whether the end is right is not known.",
+    ("FAILS", "UNKNOWN"): "A step went wrong; whether the end is right is not known.",
+}
+
+
+def disagreement(clauses: Iterable[Json]) -> str:
+    """The meaning where checks along the run and checks of its end disagree [STA]; else empty.
+
+    Steps, turns and rules about calls look at single spans of the run; what is forbidden, framed
+    and required is judged over the run as a whole. Neither overrides the other.
+    """
+    return _TOLD.get(levels(clauses), "")

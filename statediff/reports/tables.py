@@ -10,18 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from statediff.model.delta import Delta, Diff, Entity, Op
-from statediff.reports.record import both_shown, entity_name, said, side_words
+from statediff.reports.record import OPERATIONS, both_shown, entity_name, said, side_words
 
 MAX_DELTAS = 200
-_SIGNS = {Op.CREATE: "+", Op.LINK: "+", Op.DELETE: "−", Op.UNLINK: "−", Op.UPDATE: "~"}
 _STYLES = {"+": "green", "−": "red", "~": "yellow"}
 
 
-def grid(columns: int) -> Table:
-    """A table without lines."""
+def grid(columns: int, first: int | None = None) -> Table:
+    """A table without lines, of so many columns that wrap; `first` is the first one's width."""
     table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(columns):
-        table.add_column(overflow="fold")
+    for at in range(columns):
+        table.add_column(min_width=None if at else first, overflow="fold")
     return table
 
 
@@ -53,7 +52,7 @@ def diff_report(diff: Diff) -> Group:
     parts: list[RenderableType] = [Text(_headline(diff))]
     table = grid(3)
     for delta in diff.deltas[:MAX_DELTAS]:
-        sign = _SIGNS[delta.op]
+        sign, _ = OPERATIONS[delta.op.value]
         name = entity_name(delta.type, delta.key)
         table.add_row(
             Text(sign, style=_STYLES[sign]),

@@ -23,14 +23,15 @@ from statediff.reports.attribution import Makers, listing
 from statediff.reports.covered import UNREVIEWED, covered
 from statediff.reports.damage import leading
 from statediff.reports.ending import UNKNOWN, AgentRecord
-from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
 from statediff.reports.readside import read_side
 from statediff.reports.record import (
+    OPERATIONS,
     Record,
     both_shown,
     delta_name,
     delta_sides,
+    disagreement,
     entity_name,
     fields_of,
     key_of,
@@ -40,6 +41,7 @@ from statediff.reports.record import (
     said,
     shown,
 )
+from statediff.reports.tables import grid
 from statediff.suite.spans import QUESTIONS
 
 Json = Any
@@ -147,17 +149,6 @@ def _section(title: str, body: Iterable[RenderableType]) -> Iterator[RenderableT
             yield Padding(part, (0, 0, 0, 2), expand=False)
 
 
-def _grid(*columns: int | None) -> Table:
-    """A table without lines; a number is a column's least width, None a column that wraps.
-
-    Each is a character wide at least, also one that is empty: it is drawn so, and measured as none.
-    """
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for width in columns:
-        table.add_column(min_width=width or 1, overflow="fold")
-    return table
-
-
 def _mark(truth: str) -> Text:
     sign, style = MARKS.get(truth, ("?", ""))
     return Text(sign, style=style)
@@ -191,7 +182,7 @@ def _ended(agent: AgentRecord) -> Iterator[Text]:
 
 def _clauses(clauses: Json, *, whole: bool) -> Iterator[RenderableType]:
     """A row a clause; of those that hold, only the names unless all are wanted."""
-    table = _grid(1, None, None, None)
+    table = grid(4, 1)
     holding = [] if whole else [c for c in clauses if c["truth"] == "HOLDS"]
     for clause in clauses:
         if whole or clause["truth"] != "HOLDS":
@@ -257,7 +248,7 @@ def _witness_rows(rows: Json) -> Iterator[RenderableType]:
         entities.setdefault(name, {})[said(row["side"], 20)] = fields_of(row)
     for name, unsorted in entities.items():
         sides = dict(sorted(unsorted.items(), key=lambda side: side[0] != "before"))
-        table = _grid(None, *(None for _ in sides))
+        table = grid(1 + len(sides))
         table.add_row(Text(name), *(Text(side, style="dim") for side in sides))
         for at, field in enumerate(_interesting(sides)):
             if at == MAX_FIELDS:
@@ -296,7 +287,7 @@ def _changes(record: Record, makers: Makers) -> Iterator[RenderableType]:
     if not deltas:
         yield Text("nothing changed", style="dim")
         return
-    table = _grid(1, None, None, None, None)
+    table = grid(5, 1)
     notes = list_notes(deltas, record.fragments)
     for delta in deltas[:MAX_CHANGES]:
         by = record.explained.get(delta["id"], [])
@@ -306,7 +297,7 @@ def _changes(record: Record, makers: Makers) -> Iterator[RenderableType]:
         else:
             what = after if delta["op"] in ("create", "link") else before
         why = Text(", ".join(said(b, 60) for b in by)) if by else Text("unexplained", style="red")
-        sign = {"create": "+", "link": "+", "delete": "−", "unlink": "−"}.get(delta["op"], "~")
+        sign, _ = OPERATIONS[delta["op"]]
         who = Text(makers.of(delta), style="dim")
         table.add_row(Text(sign), Text(delta_name(delta)), Text(what), why, who)
     yield table
@@ -334,7 +325,7 @@ def _doings(makers: Makers) -> Iterator[RenderableType]:
 def _calls(makers: Makers) -> Iterator[RenderableType]:
     """Each recorded call by itself, the wrong ones first; nothing where none was recorded."""
     judged = sorted(makers.spans, key=lambda span: _ORDER.index(span.truth))
-    table = _grid(None, *(None for _ in QUESTIONS))
+    table = grid(1 + len(QUESTIONS))
     table.add_row("", *(Text(name, style="dim") for name in QUESTIONS))
     for span in judged[:MAX_CHANGES]:
         told = (_mark(truth) if truth else Text("–", style="dim") for _, truth in span.truths)
@@ -348,7 +339,7 @@ _ORDER: Final = ("FAILS", "UNKNOWN", "HOLDS")
 
 
 def _hidden(hidden: Json) -> Iterator[RenderableType]:
-    table = _grid(None, None, None)
+    table = grid(3)
     for entry in hidden[:MAX_CHANGES]:
         before, after = delta_sides(entry["delta"])
         what = f"{before} → {after}" if entry["delta"]["path"] else ""
@@ -374,7 +365,7 @@ def _more(listed: Json, limit: int) -> Iterator[Text]:
 
 
 def _readings(record: Record) -> Table:
-    table = _grid(None, None, None, None)
+    table = grid(4)
     for entry in record.readings():
         table.add_row(
             Text(said(entry.side, 20)), Text(said(entry.source, 100)), Text(said(entry.age)),
@@ -389,7 +380,7 @@ def _answer(record: Record) -> Iterator[RenderableType]:
     if isinstance(answer, NoAnswer):
         yield Text(f"none: {said(answer.cause)}", style="dim")
     elif isinstance(answer, Map):
-        table = _grid(None, None)
+        table = grid(2)
         for name, value in answer.items[:MAX_FIELDS]:
             table.add_row(Text(said(name, 60), style="dim"), Text(shown(value, 200)))
         yield table

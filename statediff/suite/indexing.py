@@ -15,7 +15,6 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from statediff.evidence.package import Bundle
-from statediff.suite.file_stamps import AheadLook, digest_of, stamp
 from statediff.suite.records import (
     Ended,
     Run,
@@ -46,22 +45,16 @@ def index_run(
     folder: Path,
     facts: Mapping[str, Any],
     look: Callable[[Path], TrialContent],
-    ahead: AheadLook | None = None,
 ) -> Run:
     """The run in `folder`, whose `run.json` says `facts`, as the store knows it from now on.
 
-    `look` reads what is in the folder of one trial. `ahead` may have looked at the folder already.
+    `look` reads what is in the folder of one trial.
     """
     run = run_record(facts, location(folder))
     store.put_run(run)
     # Before the folder is listed: nothing new can seem to be gone.
     known, unrun = store.stamps(run.id)
     is_whole = len(known) >= max(run.scheduled, 1)
-    # What was there a moment ago can only confirm: of anything else it is looked again.
-    if is_whole and ahead is not None and (there := ahead.digest(str(folder))):
-        ran = sorted((name, seen) for name, seen in known.items() if name not in unrun)
-        if digest_of(ran) == there:
-            return run
     kept = folder / "trials"
     names = os.listdir(kept) if kept.is_dir() else []  # noqa: PTH208 - many, and in time
     changed = sorted(_changed_names(kept, names, known))
@@ -89,7 +82,9 @@ def _changed_names(kept: Path, names: list[str], known: Mapping[str, str]) -> li
     folder = os.open(kept, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return [
-            name for name in names if not (seen := known.get(name)) or stamp(name, folder) != seen
+            name
+            for name in names
+            if not (seen := known.get(name)) or stamp_of(name, folder) != seen
         ]
     finally:
         os.close(folder)
@@ -122,9 +117,16 @@ def _read_trials(
         )
 
 
-def stamp_of(trial: Path) -> str:
-    """The stamp of the manifest of the trial's bundle; empty where there is none."""
-    return stamp(str(trial))
+def stamp_of(trial: Path | str, folder: int | None = None) -> str:
+    """Place, length and times of the manifest of a trial's bundle; empty where there is none.
+
+    The trial's folder is relative to `folder`, a descriptor, if that is given.
+    """
+    try:
+        found = os.lstat(f"{trial}/bundle/manifest.json", dir_fd=folder)
+    except OSError:
+        return ""
+    return f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
 
 
 def location(folder: Path) -> str:

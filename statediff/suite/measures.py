@@ -8,6 +8,7 @@ trials in which its figure is defined, and says how many those are.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,9 +45,6 @@ class Mean:
         """The mean; None where no trial has the figure."""
         return Fraction(self.total, self.number * BILLION) if self.number else None
 
-    def __add__(self, other: Mean) -> Mean:
-        return Mean(self.total + other.total, self.number + other.number)
-
 
 @dataclass(frozen=True)
 class TurnCounts:
@@ -63,14 +61,6 @@ class TurnCounts:
     def unknown(self) -> int:
         return self.number - self.after - self.failed
 
-    def __add__(self, other: TurnCounts) -> TurnCounts:
-        return TurnCounts(
-            self.number + other.number,
-            self.first + other.first,
-            self.after + other.after,
-            self.failed + other.failed,
-        )
-
 
 @dataclass(frozen=True)
 class CallCounts:
@@ -84,29 +74,57 @@ class CallCounts:
     only_end: int = 0
     """Trials whose outcome is wrong, and each call of which is right."""
 
-    def __add__(self, other: CallCounts) -> CallCounts:
-        return CallCounts(
-            self.number + other.number,
-            self.wrong + other.wrong,
-            self.unknown + other.unknown,
-            self.only_calls + other.only_calls,
-            self.only_end + other.only_end,
-        )
+
+GROUPED: Final = ("tool", "task", "outcome", "along", "whole")
+"""The last columns that sums of measures are grouped by."""
+_MEANS: Final = ("precision_nano", "recall_nano", "f1_nano", "forbidden_nano")
+_TURNS: Final = ("turns", "turns_first", "turns_after", "turns_failed")
+_CALLS: Final = ("calls", "calls_wrong", "calls_unknown", "only_calls", "only_end")
+SUMS: Final = (
+    *(f"sum({column})" for column in _MEANS),
+    *(f"count({column})" for column in _MEANS),
+    *(f"sum({column})" for column in (*_TURNS, *_CALLS)),
+)
+"""The sums over rows of the store's view `measured`."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Measures:
     """The measures of trials with a verdict, added up."""
 
-    precision: Mean = Mean()
-    recall: Mean = Mean()
-    f1: Mean = Mean()
-    """Per trial the harmonic mean of precision and recall, where both are defined."""
-    forbidden: Mean = Mean()
-    turns: TurnCounts = TurnCounts()
-    calls: CallCounts = CallCounts()
+    sums: tuple[int, ...] = (0,) * len(SUMS)
+    """As `SUMS` names them."""
     components: Mapping[Components, int] = field(default_factory=dict)
     levels: Mapping[Levels, int] = field(default_factory=dict)
+
+    def _mean(self, column: str) -> Mean:
+        at = _MEANS.index(column)
+        return Mean(self.sums[at], self.sums[at + len(_MEANS)])
+
+    @property
+    def precision(self) -> Mean:
+        return self._mean("precision_nano")
+
+    @property
+    def recall(self) -> Mean:
+        return self._mean("recall_nano")
+
+    @property
+    def f1(self) -> Mean:
+        """Per trial the harmonic mean of precision and recall, where both are defined."""
+        return self._mean("f1_nano")
+
+    @property
+    def forbidden(self) -> Mean:
+        return self._mean("forbidden_nano")
+
+    @property
+    def turns(self) -> TurnCounts:
+        return TurnCounts(*self.sums[2 * len(_MEANS) : -len(_CALLS)])
+
+    @property
+    def calls(self) -> CallCounts:
+        return CallCounts(*self.sums[-len(_CALLS) :])
 
     def result(self, name: str) -> Mapping[str, int]:
         """By `tool`, `task` or `outcome`: verdict → trials, of those with a clause of it."""
@@ -133,59 +151,27 @@ class Measures:
 
 
 NO_MEASURES: Final = Measures()
-GROUPED: Final = ("tool", "task", "outcome", "along", "whole")
-"""The last columns that sums of measures are grouped by."""
-_MEANS: Final = ("precision_nano", "recall_nano", "f1_nano", "forbidden_nano")
-_TURNS: Final = ("turns", "turns_first", "turns_after", "turns_failed")
-_CALLS: Final = ("calls", "calls_wrong", "calls_unknown", "only_calls", "only_end")
-SUMS: Final = (
-    *(f"sum({column})" for column in _MEANS),
-    *(f"count({column})" for column in _MEANS),
-    *(f"sum({column})" for column in (*_TURNS, *_CALLS)),
-)
-"""The sums over rows of the store's view `measured`."""
 
 
-def measures(
-    rows: Iterable[tuple[int, Sequence[str | None], Sequence[Any]]],
-) -> Measures:
+def measures(rows: Iterable[tuple[int, Sequence[str | None], Sequence[Any]]]) -> Measures:
     """The measures of rows of trials with a verdict: (trials, `GROUPED`, `SUMS`)."""
-    totals = [0] * len(SUMS)
-    components: Counter[Components] = Counter()
-    levels: Counter[Levels] = Counter()
-    for trials, grouped, sums in rows:
-        components[Components(*grouped[:3])] += trials
-        levels[Levels(*grouped[3:])] += trials
-        for at, value in enumerate(sums):
-            totals[at] += int(value or 0)
-    means = [Mean(totals[at], totals[at + len(_MEANS)]) for at in range(len(_MEANS))]
-    return Measures(
-        precision=means[0],
-        recall=means[1],
-        f1=means[2],
-        forbidden=means[3],
-        turns=TurnCounts(*totals[2 * len(_MEANS) : -len(_CALLS)]),
-        calls=CallCounts(*totals[-len(_CALLS) :]),
-        components=components,
-        levels=levels,
+    return together(
+        Measures(
+            tuple(int(value or 0) for value in sums),
+            {Components(*grouped[:3]): trials},
+            {Levels(*grouped[3:]): trials},
+        )
+        for trials, grouped, sums in rows
     )
 
 
 def together(every: Iterable[Measures]) -> Measures:
     """All of them."""
-    known = list(every)
+    sums = NO_MEASURES.sums
     components: Counter[Components] = Counter()
     levels: Counter[Levels] = Counter()
-    for each in known:
+    for each in every:
+        sums = tuple(map(operator.add, sums, each.sums))
         components.update(each.components)
         levels.update(each.levels)
-    return Measures(
-        precision=sum((each.precision for each in known), Mean()),
-        recall=sum((each.recall for each in known), Mean()),
-        f1=sum((each.f1 for each in known), Mean()),
-        forbidden=sum((each.forbidden for each in known), Mean()),
-        turns=sum((each.turns for each in known), TurnCounts()),
-        calls=sum((each.calls for each in known), CallCounts()),
-        components=components,
-        levels=levels,
-    )
+    return Measures(sums, components, levels)

@@ -32,7 +32,7 @@ from statediff.evidence.disclosure.undisclosed import whole, withheld
 from statediff.evidence.documents import answer_document
 from statediff.evidence.keys import load_key
 from statediff.evidence.merkle import log_root
-from statediff.evidence.package import UNDISCLOSED, Bundle, load
+from statediff.evidence.package import UNDISCLOSED, Bundle, file_bytes, load
 from statediff.evidence.roots import Roots
 from statediff.evidence.verify import Signer
 from statediff.kernel import (
@@ -313,7 +313,7 @@ class Book:
         chosen.sort(key=lambda number: (number not in self._asked, number))
         if not chosen:
             return
-        data = sealed.file_bytes(self._folder / sealed.ROLLOUTS, sealed.MAX_FILE_BYTES)
+        data = file_bytes(self._folder / sealed.ROLLOUTS, sealed.MAX_FILE_BYTES)
         batch = sealed.Batch(
             folder=self._folder, manifest=manifest, signer="", secret=self.recorder.secret,
             files=self._files, records=sealed.read_records(data, [*self._befores.values()]),

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from statediff.capture.bounds import bound_captures
 from statediff.errors import BundleError, StatediffError, UsageError
 from statediff.evidence import documents as doc
-from statediff.evidence.canonical import read
 from statediff.evidence.disclosure.undisclosed import whole
 from statediff.evidence.documents import schema_from, trace_from
-from statediff.evidence.histories import seen_from
 from statediff.evidence.roots import Roots
-from statediff.evidence.states import capture_from, states_from
 from statediff.evidence.vault import Vault
 from statediff.kernel import TrialFacts, compile_contract, contract_in, evaluate
-from statediff.trial_folder import trial_states, vault_of
-from statediff.workspace.bundles import read_file
+from statediff.trial_folder import trial_captures, vault_of
 from statediff.workspace.contracts import contract_path
 from statediff.workspace.runfolders import run_secret
 
@@ -29,8 +24,6 @@ if TYPE_CHECKING:
     from statediff.contract.binding.bound import Contract
     from statediff.evidence.package import Bundle
     from statediff.evidence.verify import Verified
-    from statediff.model.readings import Capture
-    from statediff.model.state import State
 
 
 def require_contract(bundle: Bundle, contract: str) -> None:
@@ -97,7 +90,7 @@ def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None
     folder = run / "trials" / name
     if Path(name).name != name or not folder.is_dir():
         raise UsageError(f"{run}: holds no such trial as the bundle's")
-    before, after = _captures(folder, run, vault_of(run) if vault is None else Vault(vault))
+    before, after = trial_captures(folder, run, vault_of(run) if vault is None else Vault(vault))
     secret = run_secret(run)
     roots = Roots.of(*bound_captures(before, after), secret)
     if dict(roots.by_side) != expected:
@@ -123,20 +116,3 @@ def require_chunks(bundle: Bundle, run: Path, vault: Path | None = None) -> None
     for file in ("captures.json", "resolution.json", "fragments.json", "judgement.json"):
         if again.data(file) != bundle.data(file):
             raise BundleError(f"{file}: not what the states that {run} kept give")
-
-
-def _captures(folder: Path, run: Path, vault: Vault | None) -> tuple[Capture, Capture]:
-    """The captures of a trial of the run. `BundleError`."""
-    captures = _document(folder / "captures.json")
-    try:
-        states: dict[str, State] = {}
-        for document, chunks in trial_states(folder, run / "chunks", vault):
-            states |= states_from(document, chunks)
-        before, after = (capture_from(captures[side], states) for side in ("before", "after"))
-        return before, replace(after, history=seen_from(captures["during"], states))
-    except (LookupError, TypeError, ValueError) as error:
-        raise BundleError(f"{folder}: its states cannot be read: {error!r}") from error
-
-
-def _document(path: Path) -> Any:
-    return read(read_file(path).removesuffix(b"\n"), path.name)

@@ -22,7 +22,6 @@ from statediff.workspace.runfolders import FAULT_NAME, is_run, read_trial, run_f
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
-    from statediff.suite.file_stamps import AheadLook
 
 DEFAULT: Final = Path(".statediff") / "store.sqlite"
 
@@ -37,13 +36,13 @@ def open_store(url: str | None) -> Iterator[Store]:
         yield store
 
 
-def index_run(store: Store, folder: Path, ahead: AheadLook | None = None) -> Run:
+def index_run(store: Store, folder: Path) -> Run:
     """The run in the folder, as it is now, is in the store."""
     if not is_run(folder):
         raise UsageError(
             f"{folder}: expected the folder of a run, with its run.json; `statediff run` makes one"
         )
-    return indexing.index_run(store, folder, run_facts(folder), look, ahead)
+    return indexing.index_run(store, folder, run_facts(folder), look)
 
 
 @dataclass(frozen=True)
@@ -64,11 +63,11 @@ class KnownRun:
         return bundle_in_copies(self.copies, self.location, trial), "no copy of its run has it"
 
 
-def find_run(store: Store, path: Path, ahead: AheadLook | None = None) -> KnownRun:
+def find_run(store: Store, path: Path) -> KnownRun:
     """The run in a folder, as it is now, or the one that was copied to a URL, as it was indexed."""
     url = url_in_path(str(path))
     if url is None:
-        run = index_run(store, path, ahead)
+        run = index_run(store, path)
         return KnownRun(run.id, run.location, path, ())
     place, _, name = check_url(url).rpartition("/")
     for found, location in store.copied_runs(place):

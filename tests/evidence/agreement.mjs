@@ -2,15 +2,16 @@
 // {"seed": n, "files": {name: base64}, "trust": base64}  remembers a bundle
 // {"of": n, "change": {name: base64}}                    that bundle with other files: its status
 import { createInterface } from "node:readline";
-import { Rejected, readTrust, verify } from "../../statediff/evidence/verify.mjs";
+import { Rejected, readTrust, unzipped, verify } from "../../statediff/evidence/verify.mjs";
 
 const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
 const decoded = (files) => Object.fromEntries(Object.entries(files).map(([k, t]) => [k, bytes(t)]));
 const seeds = [];
 const judge = async ({ of, change }) => {
   const { files, trust } = seeds[of];
+  const { "sealed.zip": zip, ...found } = { ...files, ...decoded(change) };
   try {
-    return (await verify({ ...files, ...decoded(change) }, trust)).status;
+    return (await verify(zip ? unzipped(zip) : found, trust)).status;
   } catch (error) {
     return error instanceof Rejected ? "INVALID" : `uncaught ${error.stack}`;
   }

@@ -1,6 +1,6 @@
 """Mutants of sealed bundles before three verifiers: ours, that in JavaScript, the independent one.
 
-    python -m tests.evidence.agreement [BYTES] [STRUCTURES] [SIGNED] [BESIDE] [SEED] [RECORD]
+    python -m tests.evidence.agreement [BYTES] [STRUCTURES] [SIGNED] [BESIDE] [SEED]
 
 changes so many bundles in their bytes, in the structure of a document, in the structure of what is
 then signed again by a key that is trusted, and in which leaves there are, signed again too: rows
@@ -8,9 +8,6 @@ beside the fragments, arrays of other lengths than the files say. Each verifier 
 two kinds and the last. Of what is signed again much is genuine, since its owner may say what he
 likes: of these the three must say the same. The independent one, which is the slowest, sees each of
 what is signed again and every tenth of the other kinds.
-
-Mutants come in portions of 2,000, each drawn from a seed of its own. RECORD is a file with a line
-for each portion that was judged: what it has is not judged again, so that a run may be interrupted.
 """
 
 from __future__ import annotations
@@ -22,71 +19,42 @@ import random
 import subprocess
 import sys
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from statediff_lab.commands.conforming import read_vectors
 
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
 from statediff.evidence.keys import SigningKey, trust_entry
 from statediff.evidence.seal import enveloped
-from tests.evidence.mutants import altered, changed, judged, places
+from tests.evidence.mutants import (
+    ZIP,
+    Files,
+    Maker,
+    Mutant,
+    Outcome,
+    Seed,
+    judged,
+    of_bytes,
+    of_structure,
+    places,
+    restructured,
+    seeds,
+)
 
 HERE: Final = Path(__file__).parent
 BATCH: Final = 200
 THIRD_SEES: Final = 10
 """The independent verifier sees one in so many of the mutants that nobody signed."""
-PORTION: Final = 2_000
 KEY: Final = SigningKey(Ed25519PrivateKey.from_private_bytes(b"agreement of three verifiers key"))
 RITA: Final = Ed25519PrivateKey.from_private_bytes(bytes(range(4, 36)))
 ENTRIES: Final = [trust_entry("own", KEY.public, ["evaluator"]),
                   trust_entry("Rita", SigningKey(RITA).public, ["observer"])]  # fmt: skip
 OWN_TRUST: Final = write({"format": v.TRUST, "keys": ENTRIES})
-
-Files = Mapping[str, bytes]
-
-
-@dataclass(frozen=True)
-class Seed:
-    """A genuine bundle, and the trust file under which it is one."""
-
-    name: str
-    files: Files
-    trust: bytes
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """The files of a seed that are others now."""
-
-    of: int
-    change: Files
-
-
-@dataclass
-class Outcome:
-    """What became of mutants: how many of each status, and where two verifiers differ."""
-
-    statuses: Counter[str] = field(default_factory=Counter)
-    differences: list[str] = field(default_factory=list)
-
-
-def seeds() -> tuple[Seed, ...]:
-    """The public vectors that are genuine; see `mutants.seeds` for those left out."""
-    return tuple(
-        Seed(name, dict(files), trust)
-        for name, files, trust, expected in read_vectors()
-        if expected != "INVALID"
-        and v.STAMP not in files
-        and files.get(v.PROOF, b"").count("\n\u2014 ".encode()) in (0, 2)
-    )
 
 
 def signed_seeds() -> tuple[Seed, ...]:
@@ -98,34 +66,13 @@ def signed_seeds() -> tuple[Seed, ...]:
     )
 
 
-def of_bytes(draw: random.Random, known: tuple[Seed, ...]) -> Iterator[Mutant]:
-    """Without end: one file of a bundle with other bytes."""
-    while True:
-        of = draw.randrange(len(known))
-        files = known[of].files
-        file = draw.choice(sorted(files))
-        data = changed(files[file], draw, draw.choice(known).files.get(file, b""))
-        if data != files[file]:
-            yield Mutant(of, {file: data})
-
-
-def of_structure(draw: random.Random, known: tuple[Seed, ...]) -> Iterator[Mutant]:
-    """Without end: one document with another structure, in canonical form."""
-    while True:
-        of = draw.randrange(len(known))
-        file = draw.choice(v.FILES)
-        data = _mutated(known[of].files[file], draw)
-        if data is not None and data != known[of].files[file]:
-            yield Mutant(of, {file: data})
-
-
 def of_signed(draw: random.Random, known: tuple[Seed, ...]) -> Iterator[Mutant]:
     """Without end: a manifest or a leaf that is another, with all that follows, signed anew."""
     while True:
         of = draw.randrange(len(known))
         files = known[of].files
         if draw.randrange(3) == 0:
-            manifest = _mutated(files["manifest.json"], draw)
+            manifest = restructured(files["manifest.json"], draw)
             if manifest is not None and manifest != files["manifest.json"]:
                 yield Mutant(of, _signed(files, manifest))
             continue
@@ -133,7 +80,7 @@ def of_signed(draw: random.Random, known: tuple[Seed, ...]) -> Iterator[Mutant]:
         if not leaves["disclosed"]:
             continue
         at = draw.randrange(len(leaves["disclosed"]))
-        leaf = _mutated(v.canonical(leaves["disclosed"][at]), draw)
+        leaf = restructured(v.canonical(leaves["disclosed"][at]), draw)
         if leaf is not None:
             leaves["disclosed"][at] = json.loads(leaf)
             try:
@@ -268,17 +215,6 @@ BESIDE: Final = (
 )  # fmt: skip
 
 
-def _mutated(data: bytes, draw: random.Random) -> bytes | None:
-    document = json.loads(data)
-    where = list(places(document))
-    for _ in range(draw.choice((1, 1, 1, 2, 4))):
-        document = altered(document, draw, where)
-    try:
-        return write(document)
-    except (ValueError, RecursionError):
-        return None
-
-
 def _sealed_again(
     files: Files, leaves: dict[str, Any], tags: dict[str, int] | None = None
 ) -> Files:
@@ -357,6 +293,7 @@ def independent(known: tuple[Seed, ...]) -> Callable[[Mutant], str]:
     try:
         run = importlib.import_module("verifier.run")
         trust = importlib.import_module("verifier.trust")
+        sealed = importlib.import_module("verifier.sealed")
         refused = importlib.import_module("verifier.basics").Refused
         answer = importlib.import_module("verifier.answer")
     finally:
@@ -366,7 +303,8 @@ def independent(known: tuple[Seed, ...]) -> Callable[[Mutant], str]:
     def status(mutant: Mutant) -> str:
         files = {**known[mutant.of].files, **mutant.change}
         try:
-            return str(answer.verify(files, trusts[mutant.of])[1])
+            copy = sealed.read_zip(files[ZIP]) if ZIP in files else files
+            return str(answer.verify(copy, trusts[mutant.of])[1])
         except refused:
             return "INVALID"
         except run.FAULTS as error:
@@ -402,7 +340,7 @@ class Panel:
 
     def _judged(self, mutant: Mutant, is_for_third: bool) -> dict[str, str]:
         files = {**self._known[mutant.of].files, **mutant.change}
-        said = {"verify.py": judged(files, self._trusts[mutant.of])}
+        said = {"verify.py": judged(files, self._trusts[mutant.of])[0]}
         return {**said, "third": self._third(mutant)} if is_for_third else said
 
     def _note(
@@ -431,76 +369,23 @@ def _text64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-@dataclass(frozen=True)
-class Record:
-    """The portions that were judged, by kind and number; kept in a file, if one is named."""
-
-    path: Path | None
-    known: dict[tuple[str, int, int], Outcome]
-
-    @classmethod
-    def of(cls, path: Path | None) -> Record:
-        """What the file has; it need not exist."""
-        known = {}
-        if path is not None and path.exists():
-            for line in map(json.loads, path.read_text().splitlines()):
-                found = Outcome(Counter(line["statuses"]), line["differences"])
-                known[line["kind"], line["portion"], line["count"]] = found
-        return cls(path, known)
-
-    def add(self, kind: str, portion: int, count: int, outcome: Outcome) -> None:
-        self.known[kind, portion, count] = outcome
-        if self.path is not None:
-            line = {"kind": kind, "portion": portion, "count": count, **vars(outcome)}
-            with self.path.open("a") as file:
-                file.write(json.dumps(line) + "\n")
-
-
-Generator = Callable[[random.Random, tuple[Seed, ...]], Iterator[Mutant]]
-
-
-def run(
-    kind: str,
-    make: Generator,
-    known: tuple[Seed, ...],
-    count: int,
-    seed: int,
-    record: Record,
-    say: Callable[[str], None],
-) -> Outcome:
-    """What became of `count` mutants of one kind, portion by portion."""
-    outcome = Outcome()
-    every = 1 if make in (of_signed, of_beside) else THIRD_SEES
-    with JavaScript(known) as second:
-        panel = Panel(known, second)
-        for portion, first in enumerate(range(0, count, PORTION)):
-            size = min(PORTION, count - first)
-            if (kind, portion, size) not in record.known:
-                draw = random.Random(f"{seed} {kind} {portion}")
-                record.add(kind, portion, size, panel.compare(make(draw, known), size, every, say))
-            found = record.known[kind, portion, size]
-            outcome.statuses += found.statuses
-            outcome.differences += found.differences
-    return outcome
-
-
 def run_all(
-    bytes_: int,
-    structures: int,
-    signed: int,
-    beside: int,
-    seed: int,
-    say: Callable[[str], None],
-    path: Path | None = None,
+    bytes_: int, structures: int, signed: int, beside: int, seed: int, say: Callable[[str], None]
 ) -> dict[str, Outcome]:
     """What became of each kind."""
-    plain, own, record = seeds(), signed_seeds(), Record.of(path)
-    return {
-        "beside": run("beside", of_beside, own, beside, seed, record, say),
-        "signed again": run("signed again", of_signed, own, signed, seed, record, say),
-        "structure": run("structure", of_structure, plain, structures, seed, record, say),
-        "bytes": run("bytes", of_bytes, plain, bytes_, seed, record, say),
-    }
+    plain, own = seeds(), signed_seeds()
+    kinds: tuple[tuple[str, Maker, tuple[Seed, ...], int, int], ...] = (
+        ("beside", of_beside, own, beside, 1),
+        ("signed again", of_signed, own, signed, 1),
+        ("structure", of_structure, plain, structures, THIRD_SEES),
+        ("bytes", of_bytes, plain, bytes_, THIRD_SEES),
+    )
+    found = {}
+    for kind, make, known, count, every in kinds:
+        with JavaScript(known) as second:
+            mutants = make(random.Random(f"{seed} {kind}"), known)
+            found[kind] = Panel(known, second).compare(mutants, count, every, say)
+    return found
 
 
 def main(
@@ -509,14 +394,13 @@ def main(
     signed: int = 30_000,
     beside: int = 100_000,
     seed: int = 7,
-    record: Path | None = None,
 ) -> int:
     """Prints what became of them; 1 if verifiers differ, or one accepts what nobody signed."""
 
     def say(line: str) -> None:
         sys.stderr.write(f"{line}\n")
 
-    found = run_all(bytes_, structures, signed, beside, seed, say, record)
+    found = run_all(bytes_, structures, signed, beside, seed, say)
     failed = False
     for name, outcome in found.items():
         failed |= bool(outcome.differences)
@@ -528,4 +412,4 @@ def main(
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:6]), *map(Path, sys.argv[6:7])))
+    sys.exit(main(*map(int, sys.argv[1:6])))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,13 +30,9 @@ from statediff.evidence.log import (
     verdict_entry,
 )
 from statediff.evidence.verify import Signer
+from tests.growing_logs import ADA, EVE, NOON, TRUST
 from tests.judging import item, run, user
 
-ADA, EVE = (
-    SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(n, n + 32)))) for n in (0, 1)
-)
-TRUST = (Signer("Ada", ADA.public, ("evaluator",), None, None),)
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FIRST = "require: [{create: item, count: {min: 1}}]"
 SECOND = "require: [{create: item, set: {n: 9}}]"
 

@@ -6,25 +6,20 @@ import base64
 import hashlib
 import itertools
 import sys
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from statediff.errors import BundleError, UsageError
 from statediff.evidence import verify as v
-from statediff.evidence.keys import SigningKey
 from statediff.evidence.raw import decrypted, encrypted
 from statediff.evidence.seal import Sealed, at_tier, opened, redact, seal
 from statediff.kernel import replay
 from statediff.model.values import Digested
+from tests.growing_logs import ADA, NOON, TRUST
 from tests.judging import item, run
 
 pyrage: Any = pytest.importorskip("pyrage")
-KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-TRUST = (v.Signer("Ada", KEY.public, ("evaluator",), None, None),)
 AUDITOR, STRANGER = pyrage.x25519.Identity.generate(), pyrage.x25519.Identity.generate()
 CONTENT = b"736451"
 """Six digits: a plain digest of them falls in a second."""
@@ -35,7 +30,7 @@ def sealed(tier: str = "reviewer") -> Sealed:
     made = run(body, {"item": []}, {"item": [item(1)]}).bundle
     to = [str(AUDITOR.to_public())]
     piece = encrypted("shop.db", CONTENT, to, lambda count: bytes(range(count)))
-    return seal(made, bytes(32), NOON, KEY.public, KEY.sign, [piece])
+    return seal(made, bytes(32), NOON, ADA.public, ADA.sign, [piece])
 
 
 WHOLE = sealed()
@@ -86,7 +81,7 @@ def test_bytes_told_by_digest_are_in_no_copy_but_the_capture_that_auditors_decry
     before, after = item(1, t=Digested.of(b"")), item(1, t=Digested.of(secret))
     made = run(body, {"item": [before]}, {"item": [after]}).bundle
     piece = encrypted("shop.db", secret, [str(AUDITOR.to_public())], bytes)
-    whole = seal(made, bytes(32), NOON, KEY.public, KEY.sign, [piece])
+    whole = seal(made, bytes(32), NOON, ADA.public, ADA.sign, [piece])
     found = v.verify(whole.files, TRUST)
     assert replay(opened(found)).verdict.value == "MATCH"
     (leaf,) = (leaf for leaf in found.leaves if leaf.tag == v.RAW)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from statediff.errors import BundleError, NotReplayable, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.disclosure.undisclosed import whole
-from statediff.evidence.keys import SigningKey
 from statediff.evidence.package import Bundle, load, save
 from statediff.evidence.raw import UNDISCLOSED, decrypted, withheld_piece
 from statediff.evidence.seal import at_tier, opened, redact, seal
@@ -23,12 +20,10 @@ from statediff.model.trace import Action, Trace
 from statediff.model.values import Map
 from statediff.workspace.bundles import unseal
 from statediff.workspace.folders import keep_bundle
+from tests.growing_logs import ADA, NOON, TRUST
 from tests.judging import DIVERGE, FACTS, item, run
 
 pyrage: Any = pytest.importorskip("pyrage")
-KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-TRUST = (v.Signer("Ada", KEY.public, ("evaluator",), None, None),)
 AUDITOR, STRANGER = pyrage.x25519.Identity.generate(), pyrage.x25519.Identity.generate()
 BODY = """
 evidence: {db: {disclose: public}}
@@ -142,7 +137,7 @@ def test_under_a_secret_the_manifest_binds_it() -> None:
 def sealed(recipients: list[str]) -> Any:
     assert BUNDLE.undisclosed is not None
     piece = withheld_piece(BUNDLE.undisclosed, recipients, lambda count: bytes(range(count)))
-    return seal(BUNDLE, bytes(32), NOON, KEY.public, KEY.sign, [piece])
+    return seal(BUNDLE, bytes(32), NOON, ADA.public, ADA.sign, [piece])
 
 
 def test_a_sealed_copy_is_replayed_by_an_auditor_alone(tmp_path: Path) -> None:

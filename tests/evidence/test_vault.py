@@ -6,19 +6,17 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.errors import BundleError, NotReplayable, StorageError, UsageError
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
-from statediff.evidence.keys import SigningKey
 from statediff.evidence.seal import opened, seal
 from statediff.evidence.vault import (
     Kept,
@@ -33,11 +31,9 @@ from statediff.evidence.vault import (
     restored,
 )
 from statediff.kernel import replay
+from tests.growing_logs import ADA, NOON, TRUST
 from tests.judging import item, run, user
 
-KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-TRUST = (v.Signer("Ada", KEY.public, ("evaluator",), None, None),)
 BODY = """\
 require: [{id: made, create: item, set: {n: 3}}]
 evidence: {db: {retain: 90d}}
@@ -58,7 +54,7 @@ def bundle(body: str = BODY) -> Any:
 @pytest.fixture
 def kept(tmp_path: Path) -> tuple[Kept, Vault]:
     vault = Vault(tmp_path / "vault")
-    sealed = seal(bundle(), bytes(32), NOON, KEY.public, KEY.sign)
+    sealed = seal(bundle(), bytes(32), NOON, ADA.public, ADA.sign)
     made = keep(sealed, v.verify(sealed.files, TRUST), vault, fresh())
     return read_kept(kept_bytes(made)), vault
 
@@ -109,16 +105,16 @@ def test_the_record_names_what_was_erased_and_only_a_trusted_key_says_so(
     kept: tuple[Kept, Vault],
 ) -> None:
     made, vault = kept
-    record = expiry(made, due(made, vault, None), NOON, "asked for by the customer", KEY)
+    record = expiry(made, due(made, vault, None), NOON, "asked for by the customer", ADA)
     payload, signer = read_expiry(record, TRUST)
     assert (signer, payload["root"]) == ("Ada", made.root)
     assert payload["items"] == sorted(item.name for item in made.items)
     with pytest.raises(BundleError, match="not trusted"):
         read_expiry(record, ())
     with pytest.raises(UsageError, match="nothing is due"):
-        expiry(made, (), NOON, "why", KEY)
+        expiry(made, (), NOON, "why", ADA)
     with pytest.raises(UsageError, match="because"):
-        expiry(made, made.items, NOON, " ", KEY)
+        expiry(made, made.items, NOON, " ", ADA)
 
 
 @pytest.mark.parametrize("change", ["until", "of another", "twice", "never"])
@@ -127,7 +123,7 @@ def test_a_file_that_changes_a_date_or_lists_what_is_not_its_own_is_refused(
 ) -> None:
     made, vault = kept
     document = json.loads(kept_bytes(made))
-    other = seal(bundle(BODY.replace("n: 3", "n: 2")), bytes(32), NOON, KEY.public, KEY.sign)
+    other = seal(bundle(BODY.replace("n: 3", "n: 2")), bytes(32), NOON, ADA.public, ADA.sign)
     decoy = json.loads(kept_bytes(keep(other, v.verify(other.files, TRUST), vault, fresh())))
     match change:
         case "until":
@@ -170,7 +166,7 @@ def test_a_wrong_key_or_another_items_data_is_refused(kept: tuple[Kept, Vault]) 
         restored(made, vault)
 
 
-SEALED = seal(bundle(), bytes(32), NOON, KEY.public, KEY.sign)
+SEALED = seal(bundle(), bytes(32), NOON, ADA.public, ADA.sign)
 
 
 @given(st.integers(0), st.integers(1, 255))

@@ -14,24 +14,18 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Collection
-from datetime import UTC, datetime
 from typing import Any
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from statediff.errors import BundleError, ContractError, NotReplayable
 from statediff.evidence import verify as v
 from statediff.evidence.canonical import write
-from statediff.evidence.keys import SigningKey
 from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.package import Bundle
 from statediff.evidence.seal import opened, redact, seal
 from statediff.kernel import replay
+from tests.growing_logs import ADA, NOON, TRUST
 from tests.judging import CUT, DARK, run, state
 
-KEY = SigningKey(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
-TRUST = (v.Signer("Ada", KEY.public, ("evaluator",), None, None),)
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 FORBID = (
     "{delete: user}", "{create: item, where: 'it.n > 4'}", "{update: user, fields: [role]}",
     "{that: 'any(u.role == \"admin\" for u in after.user)'}",
@@ -123,7 +117,7 @@ def check(draw: random.Random, found: Counter[str]) -> None:
     whole = bundle(draw)
     verdict = whole.manifest["verdict"]
     found[verdict] += 1
-    sealed = seal(whole, draw.randbytes(32), NOON, KEY.public, KEY.sign)
+    sealed = seal(whole, draw.randbytes(32), NOON, ADA.public, ADA.sign)
     verified = v.verify(sealed.files, TRUST)
     every = [leaf.path for leaf in verified.leaves]
     elements = [piece.path for piece in pieces(whole) if not piece.path.endswith("#")]

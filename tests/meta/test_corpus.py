@@ -14,7 +14,7 @@ from statediff.meta.mutate import TWINS, seed_faults
 from statediff.meta.reference import Reference
 from statediff.meta.world import World
 from statediff.model.verdict import Verdict
-from tests.meta.hostile import damaged
+from tests.evidence.mutants import restructured
 from tests.meta.test_mutate import BEFORE, TIGHT, reference, watched
 
 CORPUS = Path(__file__).parents[2] / "fixtures" / "corpus"
@@ -153,8 +153,8 @@ def test_a_hostile_corpus_is_an_error_of_the_caller_and_nothing_else(
     path = tmp_path / "f.corpus.gz"
     refused = 0
     for number in range(20):
-        document = damaged(data, random.Random(f"{drawn_seed} {number}"))
-        path.write_bytes(gzip.compress(json.dumps(document).encode(), 1))
+        mutant = restructured(data, random.Random(f"{drawn_seed} {number}")) or b""
+        path.write_bytes(gzip.compress(mutant, 1))
         try:
             list(replay_corpus(path, 4, number))
         except UsageError:

@@ -30,7 +30,7 @@ def world() -> World:
 
 def other(world: World, type_name: str, **values: object) -> Fault:
     row = {**world.reference.rows(type_name)[(1,)], **values}
-    return world.fault("wrong-value", type_name, "another", **{type_name: put((1,), row)})
+    return world.faulty("wrong-value", type_name, "another", {type_name: put((1,), row)})
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_an_entity_less_is_something_within_the_boundary_only(world: World):
     def emptied(rows: Rows) -> None:
         rows.clear()
 
-    gone = world.fault("extra-delete", "doc", "gone", doc=drop((1,)))
+    gone = world.faulty("extra-delete", "doc", "gone", {"doc": drop((1,))})
     assert not alters_nothing(gone, world)
-    assert alters_nothing(world.fault("extra-delete", "log", "gone", log=emptied), world)
+    assert alters_nothing(world.faulty("extra-delete", "log", "gone", {"log": emptied}), world)
 
 
 def test_other_words_of_the_agent_are_something():
@@ -95,11 +95,11 @@ require:
 def test_what_is_missing_is_named_by_what_refers_to_it():
     run = reference(OWNED)
     world = World(run, run.judged(), 3)
-    missing = world.fault("drop-required", "user", "gone", user=drop((2,)))
+    missing = world.faulty("drop-required", "user", "gone", {"user": drop((2,))})
     judged = missing.mutant.judged()
     assert [f.clause for f in judged.findings if f.truth is Truth.FAILS] == ["owned"]
     shown = {(row.type, row.key) for finding in judged.findings for row in finding.witness.rows}
     assert ("user", (2,)) not in shown
     assert names(missing, "missing-change", world, judged)
-    elsewhere = world.fault("drop-required", "doc", "gone", doc=drop((1,)))
+    elsewhere = world.faulty("drop-required", "doc", "gone", {"doc": drop((1,))})
     assert not names(elsewhere, "missing-change", world, judged)

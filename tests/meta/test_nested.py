@@ -10,12 +10,11 @@ import pytest
 from statediff.contract.file import parse_contract
 from statediff.kernel import lint
 from statediff.meta.mutate import MutationReport, mutate
-from statediff.meta.reference import Reference
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.trace import Trace
 from statediff.model.values import Map, Value
 from tests.json_harms import BEFORE, CLAUSE, RIGHT
-from tests.judging import FACTS, SILENT, TIMELINE, capture, contract, part, state
+from tests.judging import contract, state
+from tests.meta.test_mutate import reference
 
 NESTED = {
     "nested-value", "nested-type", "nested-added", "nested-removed", "nested-duplicated",
@@ -49,19 +48,12 @@ def report(body: str, kind: Kind) -> MutationReport:
     def settings(text: str) -> Value:
         return text if kind is Kind.JSON else value(json.loads(text))
 
-    before = json.dumps(BEFORE)
-    sides = []
-    for moment, text in (("before", before), ("after", RIGHT["as it was"])):
-        rows = {"user": [
-            {"id": 1, "settings": settings(before)}, {"id": 3, "settings": settings(text)},
-        ]}  # fmt: skip
-        sides.append(capture(moment, part(moment, state(rows, types=[user]))))
-    file = parse_contract(contract(body, noop=False).encode(), "c.yaml")
-    trial = Reference(
-        "right", file, before=sides[0], after=sides[1], trace=Trace(), answer=SILENT,
-        timeline=TIMELINE, facts=FACTS,
-    )  # fmt: skip
-    return mutate([trial], 0, {})
+    text = json.dumps(BEFORE)
+    before, after = (
+        {"user": [{"id": 1, "settings": settings(text)}, {"id": 3, "settings": settings(third)}]}
+        for third in (text, RIGHT["as it was"])
+    )
+    return mutate([reference(body, after, types=[user], before=before)], 0, {})
 
 
 @pytest.mark.parametrize("kind", [Kind.JSON, Kind.MAP])

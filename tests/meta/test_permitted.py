@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from statediff.contract.file import parse_contract
 from statediff.meta.faults import filled_nulls
 from statediff.meta.metatest import metatest, tally
 from statediff.meta.mutate import Argued, MutationReport, mutate
 from statediff.meta.reference import Reference
 from statediff.meta.world import World
-from statediff.model.trace import Trace
 from statediff.model.values import ABSENT
 from tests.judging import (
-    FACTS,
     HIDDEN,
-    SILENT,
-    TIMELINE,
     TYPES,
-    capture,
-    contract,
     item,
-    part,
-    state,
     user,
 )
+from tests.meta import test_mutate
 
 BEFORE = {
     "user": [user(1), user(2, name="Bo"), user(3, role="admin", name="Cy")],
@@ -37,19 +29,7 @@ RAISE = "require:\n  - {id: raised, update: item, where: 'it.id == 1', set: {n: 
 
 
 def reference(body: str, after=RAISED, before=BEFORE, types=TYPES) -> Reference:
-    file = parse_contract(contract(body, noop=False).encode(), "c.yaml")
-    states = (("before", state(before, types=types)), ("after", state(after, types=types)))
-    sides = [capture(moment, part(moment, of)) for moment, of in states]
-    return Reference(
-        "right",
-        file,
-        before=sides[0],
-        after=sides[1],
-        trace=Trace(),
-        answer=SILENT,
-        timeline=TIMELINE,
-        facts=FACTS,
-    )
+    return test_mutate.reference(body, after, types=types, before=before)
 
 
 def survivors(found: MutationReport) -> dict[str, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from statediff.evidence.states import states_document
 from statediff.meta.reference import Reference, Rows, rebuild, recorded_trials
 from statediff.meta.stage_cases import bundle_of
 from statediff.model.verdict import Verdict
-from tests.meta.hostile import damaged
+from tests.evidence.mutants import restructured
 from tests.meta.test_mutate import TIGHT, watched
 
 READ = ("answer.json", "timeline.json", "trace.json", "trial.json")
@@ -77,7 +77,7 @@ def test_a_damaged_document_is_an_error_of_the_caller_and_nothing_else(
     whole = documents(run)
     for number in range(15):
         rng = random.Random(f"{drawn_seed} {name} {number}")
-        content = {**whole, name: write(damaged(whole[name], rng))}
+        content = {**whole, name: restructured(whole[name], rng) or b""}
         try:
             found = recorded_trials(folder_of(run, tmp_path / str(number), content), run.contract)
         except UsageError:

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from statediff.reports.levels import disagreement
+from statediff.reports.record import disagreement
 
 
 def told(steps: str, whole: str) -> str:

@@ -7,7 +7,12 @@ from typing import Any
 
 from statediff.cli.main import run as statediff
 from statediff.evidence.package import Bundle, load, make, save
+from statediff.suite.indexing import index_run
+from statediff.suite.records import Trial
+from statediff.suite.store import Store
 from statediff.trial_folder import write_run
+from statediff.workspace.runfolders import run_facts
+from statediff.workspace.stores import look
 
 CONTRACT = """\
 contract: {name}
@@ -98,3 +103,8 @@ def reissued(bundle: Bundle, trial: str, seed: str, agent: str = "careful", **fa
     documents["trial.json"] |= {"id": trial, "seed": seed, "agent": agent}
     manifest = {n: v for n, v in bundle.manifest.items() if n not in ("format", "files")}
     return make(documents, bundle.files["contract.yaml"], {**manifest, "trial": trial, **facts})
+
+
+def indexed(store: Store, folder: Path) -> dict[str, Trial]:
+    run = index_run(store, folder, run_facts(folder), look)
+    return {trial.name: trial for trial in store.trials(run.id, with_findings=True)}

@@ -15,16 +15,11 @@ import pytest
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.package import save
 from statediff.suite.indexing import index_run
-from statediff.suite.records import Ended, Trial
-from statediff.suite.store import FORM, Store, file_url, open_store
+from statediff.suite.records import Ended
+from statediff.suite.store import FORM, file_url, open_store
 from statediff.workspace.runfolders import run_facts
 from statediff.workspace.stores import look
-from tests.suite.folders import Folders, reissued
-
-
-def indexed(store: Store, folder: Path) -> dict[str, Trial]:
-    run = index_run(store, folder, run_facts(folder), look)
-    return {trial.name: trial for trial in store.trials(run.id, with_findings=True)}
+from tests.suite.folders import Folders, indexed, reissued
 
 
 def test_every_scheduled_trial_is_known_with_how_it_ended(folders: Folders, tmp_path: Path) -> None:

@@ -71,13 +71,11 @@ def compare(
     Ends with 1 if a case regressed; else with 3 if whether one still passes is not known, or no
     case could be compared; else with 0.
     """
-    from statediff.suite.file_stamps import look_ahead
+    from statediff_lab.comparison import CaseChange, compare, trials_of
+    from statediff_lab.opinions import signed_opinions
 
-    with look_ahead((a, b)) as ahead, open_store(store) as index:
-        from statediff_lab.comparison import CaseChange, compare, trials_of
-        from statediff_lab.opinions import signed_opinions
-
-        runs = find_run(index, a, ahead), find_run(index, b, ahead)
+    with open_store(store) as index:
+        runs = find_run(index, a), find_run(index, b)
         one, other = (
             _part(index, run.id, agent, folder)
             for run, agent, folder in zip(

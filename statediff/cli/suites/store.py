@@ -15,7 +15,6 @@ from statediff.cli.options import JsonFlag, RunArgument, StoreOption, argument, 
 from statediff.cli.output import emit, print_result, results, shown
 from statediff.errors import UsageError
 from statediff.suite.artifacts import CopyCounts, CopyPlace, check_url
-from statediff.suite.file_stamps import look_ahead
 from statediff.workspace.runfolders import is_run
 from statediff.workspace.stores import find_run, index_run, open_store
 
@@ -47,8 +46,8 @@ def runs(
     if not folder.is_dir() and not every:
         raise UsageError(f"{folder}: expected a folder that holds the folders of runs")
     there = sorted(filter(is_run, folder.iterdir())) if folder.is_dir() else []
-    with look_ahead(there) as ahead, open_store(store) as index:
-        known = {index_run(index, place, ahead).id for place in there}
+    with open_store(store) as index:
+        known = {index_run(index, place).id for place in there}
         listed = [each for each in index.runs() if every or each.id in known]
     from statediff.reports.suites import runs_document, runs_table
 
@@ -72,13 +71,13 @@ def stats(
 
     Ends with 0 whatever the verdicts are: the exit code of `run` is the verdicts'.
     """
-    with look_ahead(folders) as ahead, open_store(store) as index:
-        from statediff.reports.suites import stats_document, stats_tables
-        from statediff.suite.figures import figures
-        from statediff.suite.overview import groups, passes
+    from statediff.reports.suites import stats_document, stats_tables
+    from statediff.suite.figures import figures
+    from statediff.suite.overview import groups, passes
 
+    with open_store(store) as index:
         # A run that is named twice is counted once.
-        every = {run.id: run for run in (find_run(index, folder, ahead) for folder in folders)}
+        every = {run.id: run for run in (find_run(index, folder) for folder in folders)}
         wanted = list(every)
         found = figures(groups(index, wanted), passes(index, wanted), sorted(set(ks or [1])))
     if as_json:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from statediff.errors import BundleError, InputError
 from statediff.evidence import documents as doc
+from statediff.evidence.batches.sealing import REWARDS
 from statediff.evidence.canonical import write
 from statediff.evidence.states import capture_from, states_document, states_from
 from statediff.model.columns import table_changes
@@ -34,7 +35,6 @@ INLINE_BYTES: Final = 16 * 1024
 """Bytes of changed rows that a record holds itself, before they are compressed."""
 MOST_WORDS: Final = 2000
 """Characters of the cause why a run was not read."""
-REWARDS: Final[Mapping[str, int]] = {Verdict.MATCH.value: 1, Verdict.DIVERGE.value: 0}
 UNREAD: Final[Json] = {"verdict": Verdict.INCONCLUSIVE.value, "reward": None, "parts": {}}
 """The decision on a run whose state after could not be read or judged."""
 
@@ -133,7 +133,7 @@ def decision(judgement: Judgement) -> Json:
     whole = doc.judgement_bytes(judgement)
     return {
         "verdict": verdict.value,
-        "reward": REWARDS.get(verdict.value),
+        "reward": REWARDS[verdict.value],
         "parts": parts,
         "judgement": hashlib.sha256(whole).hexdigest(),
     }

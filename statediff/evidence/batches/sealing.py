@@ -27,7 +27,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-import stat
 import struct
 import zlib
 from collections import Counter
@@ -42,7 +41,7 @@ from statediff.evidence import verify as v
 from statediff.evidence.canonical import read, write
 from statediff.evidence.keys import SigningKey
 from statediff.evidence.merkle import entry_hash, log_root
-from statediff.evidence.package import UNDISCLOSED
+from statediff.evidence.package import UNDISCLOSED, file_bytes
 from statediff.evidence.seal import enveloped
 
 Json = Any
@@ -74,7 +73,8 @@ _RECORD: Final = {
 }  # fmt: skip
 _RECORDS: Final = (_RECORD, _RECORD | {UNDISCLOSED})
 _UNREAD: Final = {"expected", "n", "parts", "reward", "salt", "unread", "verdict"}
-_REWARDS: Final = {"MATCH": 1, "DIVERGE": 0, "INCONCLUSIVE": None}
+REWARDS: Final[Mapping[str, int | None]] = {"MATCH": 1, "DIVERGE": 0, "INCONCLUSIVE": None}
+"""Verdict → what a trainer gets."""
 
 
 def secret_of(key: SigningKey, head: Json, use: bytes = b"") -> bytes:
@@ -209,17 +209,6 @@ def read_batch(folder: Path, trust: Sequence[v.Signer]) -> Batch:
         raise BundleError(str(error)) from error
 
 
-def file_bytes(path: Path, most: int) -> bytes:
-    """The bytes of a regular file of at most so many. `BundleError`."""
-    try:
-        status = path.lstat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-            raise BundleError(f"{path.name}: not a regular file of at most {most} bytes")
-        return path.read_bytes()
-    except OSError as error:
-        raise BundleError(f"{path.name}: cannot be read: {error.strerror}") from error
-
-
 def _checked(folder: Path, trust: Sequence[v.Signer]) -> Batch:
     envelope = file_bytes(folder / ENVELOPE, v.MAX_HEAD_BYTES)
     data = file_bytes(folder / MANIFEST, v.MAX_HEAD_BYTES)
@@ -307,10 +296,10 @@ def _record(data: bytes, number: int, place: int) -> Mapping[str, Json]:
     if own + 1 != place:
         raise BundleError(f"record {number}: it is over another state before")
     verdict = document["verdict"]
-    if not isinstance(verdict, str) or verdict not in _REWARDS:
+    if not isinstance(verdict, str) or verdict not in REWARDS:
         raise BundleError(f"record {number}: no verdict")
     reward = document["reward"]
-    if reward != _REWARDS[verdict] or isinstance(reward, bool):
+    if reward != REWARDS[verdict] or isinstance(reward, bool):
         raise BundleError(f"record {number}: {verdict} has another reward")
     if "unread" in document and verdict != "INCONCLUSIVE":
         raise BundleError(f"record {number}: what was not read is INCONCLUSIVE")

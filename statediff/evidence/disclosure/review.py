@@ -104,7 +104,7 @@ class _Review:
             "more_findings": max(0, len(loose) - MAX_FINDINGS),
             "changes": changes,
             "more_changes": max(0, len(judgement["deltas"]) - MAX_CHANGES),
-            "answer": self._answer(answer["answer"]) if "answer" in answer else None,
+            "answer": self._value(answer["answer"]) if "answer" in answer else None,
             "calls": [self._call(each) for each in calls[:MAX_CALLS]],
             "more_calls": max(0, len(calls) - MAX_CALLS),
             "withheld": {why.value: self._withheld[why] for why in Why if self._withheld[why]},
@@ -210,9 +210,6 @@ class _Review:
 
     def _entity(self, fields: Json, of: str) -> Json:
         return [[self._path(of, name), self._cell(value, of, name)] for name, value in fields]
-
-    def _answer(self, answer: Json) -> Json:
-        return self._value(answer)
 
     def _call(self, call: Json) -> Json:
         """The call: of its arguments and of its result only that there was any."""

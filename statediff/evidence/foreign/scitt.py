@@ -7,13 +7,12 @@ issues it and of what; the payload is byte for byte what the seal's envelope sig
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
-from types import ModuleType
 from typing import Final
 
 from statediff.errors import UsageError
 from statediff.evidence.verify import PAYLOAD, key_id
+from statediff.extras import extra_module
 
 SIGN1: Final = 18
 """The tag of COSE_Sign1 [RFC 9052]."""
@@ -21,7 +20,6 @@ EDDSA: Final = -8
 ALGORITHM, CONTENT_TYPE, KEY_ID, CLAIMS = 1, 3, 4, 15
 ISSUER, SUBJECT = 1, 2
 MAX_TEXT: Final = 1000
-_MISSING: Final = "COSE is written with cbor2; get it with `pip install statediff[scitt]`"
 
 
 def signed_statement(
@@ -34,7 +32,7 @@ def signed_statement(
     for name, text in (("issuer", issuer), ("subject", subject)):
         if not text.strip() or len(text) > MAX_TEXT or not text.isprintable():
             raise UsageError(f"{name}: expected 1 to {MAX_TEXT} printable characters")
-    cbor = _cbor()
+    cbor = extra_module("cbor2", "scitt", "COSE is written with cbor2")
     header = {
         ALGORITHM: EDDSA, CONTENT_TYPE: PAYLOAD, KEY_ID: bytes.fromhex(key_id(key)),
         CLAIMS: {ISSUER: issuer, SUBJECT: subject},
@@ -44,10 +42,3 @@ def signed_statement(
     parts = cbor.CBORTag(SIGN1, [protected, {}, payload, sign(signed)])
     found: bytes = cbor.dumps(parts, canonical=True)
     return found
-
-
-def _cbor() -> ModuleType:
-    try:
-        return importlib.import_module("cbor2")
-    except ImportError as error:
-        raise UsageError(_MISSING) from error

@@ -8,7 +8,6 @@ signatures, thresholds, expiry, rotation of keys, and that no version goes back.
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,19 +16,18 @@ from typing import Any, Final
 
 from statediff.errors import UsageError
 from statediff.evidence.verify import MAX_HEAD_BYTES, Rejected, Signer, read_trust
+from statediff.extras import extra_module
 
 TARGET: Final = "trust.json"
 SEEN: Final = ".seen"
 _FILE: Final = re.compile(r"(?:metadata|targets)/[0-9A-Za-z][0-9A-Za-z._-]*")
-_MISSING: Final = (
-    "is a folder: trust of The Update Framework is read with python-tuf; get it with "
-    "`pip install statediff[tuf]`"
-)
 
 
 def published_trust(folder: Path) -> tuple[Signer, ...]:
     """The keys of the trust file that the folder's metadata vouches for now. `UsageError`."""
-    client, errors = _client(folder, "tuf.ngclient"), _client(folder, "tuf.api.exceptions")
+    wanted = f"{folder}: is a folder: trust of The Update Framework is read with python-tuf"
+    client = extra_module("tuf.ngclient", "tuf", wanted)
+    errors = extra_module("tuf.api.exceptions", "tuf", wanted)
     try:
         seen = folder / SEEN
         seen.mkdir(mode=0o700, exist_ok=True)
@@ -58,10 +56,3 @@ def _fetcher(client: ModuleType, errors: ModuleType, folder: Path) -> Any:
         return iter([(folder / url).read_bytes()])
 
     return type("Folder", (client.FetcherInterface,), {"_fetch": fetch})()
-
-
-def _client(folder: Path, name: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise UsageError(f"{folder}: {_MISSING}") from error

@@ -13,6 +13,7 @@ from statediff.model.values import ABSENT, Observed, same
 from statediff.reports.html.cells import Cell, both_cells, cell, name, place, side_cell
 from statediff.reports.html.words import Sign
 from statediff.reports.plain import side_of
+from statediff.reports.record import OPERATIONS
 
 Json = Any
 View = dict[str, Any]
@@ -48,13 +49,6 @@ _FOUND: Final = {
     ("UNKNOWN", "forbid"): "unknown",
     ("UNKNOWN", "frame"): "unknown",
     ("UNKNOWN", "require"): "unknown",
-}
-OPERATIONS: Final = {
-    "create": ("+", "created"),
-    "link": ("+", "linked"),
-    "delete": ("−", "deleted"),
-    "unlink": ("−", "unlinked"),
-    "update": ("~", "updated"),
 }
 
 

@@ -18,8 +18,9 @@ from statediff.evidence.documents import key_from
 from statediff.model.delta import delta_id
 from statediff.model.graph import Content
 from statediff.model.values import Key, show_key
-from statediff.reports.html.changes import OPERATIONS, STANDINGS, Standings, View, rank
+from statediff.reports.html.changes import STANDINGS, Standings, View, rank
 from statediff.reports.html.words import Sign
+from statediff.reports.record import OPERATIONS
 
 Json = Any
 MAX_ENTITIES: Final = 60

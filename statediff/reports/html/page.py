@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import jinja2
-from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 
-from statediff.atomic import write_atomically
 from statediff.model.values import printable
 from statediff.reports.html.cells import cut, name, rest
 from statediff.reports.html.cells import place as entity_of
@@ -53,28 +52,22 @@ def visible(value: Any) -> Any:
     return text if text.isprintable() and not _HIDING.search(text) else printable(text)
 
 
-class _Compiled(BytecodeCache):
+class _Compiled(FileSystemBytecodeCache):
     """Compiled templates, kept beside the compiled modules of this package, where Python may.
 
     Compiling takes longer than all else about a small page. Each is known by the digest of its
     source; one that is damaged or of another Python is compiled again.
     """
 
-    def load_bytecode(self, bucket: Bucket) -> None:
-        """The code, if it is kept."""
-        with suppress(OSError):
-            bucket.bytecode_from_string(self._path(bucket).read_bytes())
+    def __init__(self) -> None:
+        folder = Path(cache_from_source(__file__)).parent
+        super().__init__(str(folder), f"%s-{_compiler()}.template")
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Keep the code, if Python may keep its own."""
-        path = self._path(bucket)
-        if not sys.dont_write_bytecode and path.parent.is_dir():
+        if not sys.dont_write_bytecode:
             with suppress(OSError):
-                write_atomically(path, bucket.bytecode_to_string())
-
-    def _path(self, bucket: Bucket) -> Path:
-        folder = Path(cache_from_source(__file__)).parent
-        return folder / f"{bucket.key[:16]}-{_compiler()}.template"
+                super().dump_bytecode(bucket)
 
 
 @cache

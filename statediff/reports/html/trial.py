@@ -28,10 +28,9 @@ from statediff.reports.html.cells import VALUE, Cell, cell, cut, first, name, re
 from statediff.reports.html.changes import Standings, View, change, counts, groups
 from statediff.reports.html.clauses import Canonical, Witnesses, allowed, effects, stages
 from statediff.reports.html.graph import picture
-from statediff.reports.levels import disagreement
 from statediff.reports.lists import list_notes
 from statediff.reports.readside import read_side
-from statediff.reports.record import Record, parsed, reading, reservations
+from statediff.reports.record import Record, disagreement, parsed, reading, reservations
 
 Json = Any
 MAX_ACTIONS: Final = 2_000
