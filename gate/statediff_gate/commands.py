@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from statediff.cli.options import JsonFlag, flag, opt
-from statediff.cli.output import print_result, shown
+from statediff.cli.output import print_result
 from statediff.errors import UsageError
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

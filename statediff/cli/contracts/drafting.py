@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from statediff.agents.handover import Person
 from statediff.capture.store import DiskChunks
 from statediff.cli.options import JsonFlag, PageOptions, argument, flag, opt, option
-from statediff.cli.output import at_work, note_doubtful, print_result, shown
+from statediff.cli.output import at_work, note_doubtful, print_result
 from statediff.errors import StorageError, UsageError
 from statediff.harness import ObservedTrial, Task, TrialPlan, observe_trial
 from statediff.packs import (
@@ -29,6 +29,7 @@ from statediff.systems.base.tool import url_variable
 from statediff.trial_folder import write_run
 from statediff.workspace import folders
 from statediff.workspace.contracts import SCHEMA_FILE
+from statediff.workspace.folders import shown
 from statediff.workspace.inputs import one_capture, unrefined
 from statediff.workspace.trials import base_state, clock, open_sandbox
 
