@@ -117,8 +117,8 @@ def _gate(
 def _serve(opened: Gate) -> None:
     from statediff.agents.recorder import Recorder
     from statediff.agents.tools import ToolTable
+    from statediff.capture.source import clock
     from statediff.extras import require_extra
-    from statediff.workspace.trials import clock
     from statediff_gate.serving import gated_tools
 
     for package in ("statediff_hosts", "mcp"):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
+from statediff.capture.source import clock
 from statediff.capture.store import DiskChunks
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag, option
@@ -30,7 +31,7 @@ from statediff.trial_folder import write_run
 from statediff.workspace.agents import packed_agent
 from statediff.workspace.folders import new_run, require_writable, shown
 from statediff.workspace.pages import keep_run_report, keep_trial_report
-from statediff.workspace.trials import TrialRequest, clock, lend, make_trial, open_sandbox
+from statediff.workspace.trials import TrialRequest, lend, make_trial, open_sandbox
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle

@@ -1,6 +1,7 @@
 """The kit: what any system, source, sandbox and importer must do, as pytest classes to inherit.
 
-    from statediff.conformance import SystemSuite, Way
+    from statediff.capture.source import clock
+from statediff.conformance import SystemSuite, Way
 
     class TestNotes(SystemSuite):
         source = "notes"
@@ -29,7 +30,6 @@ from statediff.conformance.systems import (
     SystemSuite,
     Way,
     captured,
-    clock,
     states,
 )
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 import pytest
 
-from statediff.capture.source import Source
+from statediff.capture.source import Source, clock
 from statediff.capture.take import take
 from statediff.errors import SandboxError, UsageError
 from statediff.model.readings import Capture
@@ -379,11 +378,6 @@ class SandboxSuite:
         made.stop()
         with pytest.raises(SandboxError):
             made.verify(clock)
-
-
-def clock() -> datetime:
-    """This machine's, in UTC."""
-    return datetime.now(UTC)
 
 
 def captured(sources: tuple[Source, ...], like: Capture | None = None) -> Capture:

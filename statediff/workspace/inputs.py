@@ -28,6 +28,7 @@ from statediff.capture.source import (
     Source,
     SourceRuined,
     SourceUnavailable,
+    clock,
 )
 from statediff.capture.store import DiskChunks
 from statediff.capture.take import take
@@ -65,11 +66,6 @@ Refinements = Callable[[str], Refinement | None]
 def offline_clock() -> datetime:
     """Always the same instant, so that the same files give the same bundle."""
     return EPOCH
-
-
-def utc_now() -> datetime:
-    """This machine's clock, for the readings of running systems."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
@@ -357,7 +353,7 @@ def room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
     """The store of rows and the clock of the readings: a running system may have any size."""
     if all(file.url is None for file in files):
         return MemoryChunks(), offline_clock
-    return temporary_chunks(), utc_now
+    return temporary_chunks(), clock
 
 
 def temporary_chunks() -> ChunkStore:

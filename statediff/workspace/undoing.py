@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
-from statediff.capture.source import Clock
+from statediff.capture.source import Clock, clock
 from statediff.capture.take import take
 from statediff.contract.clauses.effects import Compensation
 from statediff.contract.file import ContractFile
@@ -21,7 +21,6 @@ from statediff.model.state import ChunkStore, MemoryChunks
 from statediff.systems.base.protocol import Sandbox
 from statediff.trial_folder import save_trace
 from statediff.workspace.references import live_trial
-from statediff.workspace.trials import clock
 
 if TYPE_CHECKING:
     from statediff.suite.campaign import SandboxPool

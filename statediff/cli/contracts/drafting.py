@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from statediff.agents.handover import Person
+from statediff.capture.source import clock
 from statediff.capture.store import DiskChunks
 from statediff.cli.options import JsonFlag, PageOptions, argument, flag, opt, option
 from statediff.cli.output import at_work, note_doubtful, print_result
@@ -31,7 +32,7 @@ from statediff.workspace import folders
 from statediff.workspace.contracts import SCHEMA_FILE
 from statediff.workspace.folders import shown
 from statediff.workspace.inputs import one_capture, unrefined
-from statediff.workspace.trials import base_state, clock, open_sandbox
+from statediff.workspace.trials import base_state, open_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

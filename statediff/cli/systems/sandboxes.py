@@ -27,6 +27,7 @@ from typing import Annotated, Any, Final
 from rich.text import Text
 
 from statediff.atomic import write_atomically
+from statediff.capture.source import clock
 from statediff.cli.faults import FAULT
 from statediff.cli.options import (
     JsonFlag,
@@ -46,7 +47,6 @@ from statediff.systems.base.known_bases import forget_bases
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.base.tool import url_variable
 from statediff.workspace.folders import shown
-from statediff.workspace.trials import clock
 
 ROOT: Final = Path(".statediff") / "sandboxes"
 UP: Final = "up.json"
