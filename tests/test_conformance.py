@@ -1,4 +1,4 @@
-"""Our own systems, feeds, sources and sandboxes do what the kit asks; the kit finds who lies."""
+"""Our own systems, feeds and sources do what the kit asks; the kit finds who lies."""
 
 import atexit
 import contextlib
@@ -16,15 +16,12 @@ from urllib.parse import urlsplit
 import httpx
 import pygit2
 import pytest
-from statediff_git.source import GitSource
 
 from statediff.capture.feed import Seen
 from statediff.capture.source import Clock, Source, SourceUnavailable
 from statediff.conformance import (
     Change,
     FeedSuite,
-    SandboxSuite,
-    SandboxWay,
     SourceSuite,
     SystemSuite,
     Way,
@@ -33,9 +30,7 @@ from statediff.conformance import (
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.packs import SandboxPack, read_pack, sandbox_pack
-from statediff.systems.base.protocol import Drift, Sandbox, SourceProof, System
-from statediff.systems.base.sandbox import EmbeddedSandbox
-from statediff.systems.files.source import FilesSource
+from statediff.systems.base.protocol import Drift, SourceProof, System
 from statediff.systems.sqlite.source import SqliteSource
 from tests.own_sandboxes import make_project
 
@@ -297,66 +292,6 @@ class TestSqliteSource(SourceSuite):
     def _execute(self, folder: Path, script: str) -> None:
         with contextlib.closing(sqlite3.connect(folder / "a.db")) as connection:
             connection.executescript(script)
-
-
-class TestFilesSource(SourceSuite):
-    def make(self, folder: Path) -> Source:
-        (folder / "kept").mkdir()
-        (folder / "kept" / "a.txt").write_text("a")
-        return FilesSource("files", folder / "kept")
-
-    def change(self, folder: Path) -> None:
-        (folder / "kept" / "a.txt").write_text("b")
-
-    def end(self, folder: Path) -> None:
-        (folder / "kept" / "a.txt").unlink()
-        (folder / "kept").rmdir()
-
-
-class TestGitSource(SourceSuite):
-    def make(self, folder: Path) -> Source:
-        repository = pygit2.init_repository(folder / "r.git", bare=True)
-        who = pygit2.Signature("A", "a@mail.example", 1_700_000_000, 0)
-        tree = repository.TreeBuilder().write()
-        repository.create_commit("refs/heads/main", who, who, "first", tree, [])
-        return GitSource("repo", folder / "r.git")
-
-    def change(self, folder: Path) -> None:
-        repository = pygit2.Repository(str(folder / "r.git"))
-        repository.references.create("refs/tags/v1", repository.revparse_single("main").id)
-
-    def end(self, folder: Path) -> None:
-        shutil.rmtree(folder / "r.git")
-
-
-# ---------------------------------------------------------------- sandboxes
-
-
-def through(source: str, way: Callable[[System], object]) -> SandboxWay:
-    def apply(sandbox: Sandbox) -> None:
-        assert isinstance(sandbox, EmbeddedSandbox)
-        way(sandbox.system(source))
-
-    return SandboxWay(apply, source)
-
-
-class TestShop(SandboxSuite):
-    ways: ClassVar = {
-        "a row is gone": through("shop-db", execute("DELETE FROM refunds")),
-        "a message is sent": through("outbox", send),
-    }
-
-    @classmethod
-    def make(cls, work: Path) -> Sandbox:
-        return EmbeddedSandbox(sandbox_pack("shop"), work)
-
-
-class TestHelpdesk(SandboxSuite):
-    ways: ClassVar = {"a comment is written": through("tracker", comment)}
-
-    @classmethod
-    def make(cls, work: Path) -> Sandbox:
-        return EmbeddedSandbox(sandbox_pack("helpdesk"), work)
 
 
 # ---------------------------------------------------------------- systems that lie

@@ -1,7 +1,6 @@
-"""The kit: what any system, source, sandbox and importer must do, as pytest classes to inherit.
+"""The kit: what any system and source must do, as pytest classes to inherit.
 
-    from statediff.capture.source import clock
-from statediff.conformance import SystemSuite, Way
+    from statediff.conformance import SystemSuite, Way
 
     class TestNotes(SystemSuite):
         source = "notes"
@@ -19,13 +18,12 @@ system with a feed inherits `FeedSuite` too, what reads a running service by URL
 The kit needs pytest: `statediff[test]`.
 """
 
+from statediff.capture.source import clock
 from statediff.conformance.endpoints import EndpointSuite, free_port, serving
 from statediff.conformance.feeds import Change, FeedRun, FeedSuite
 from statediff.conformance.residue import ResidueSuite
 from statediff.conformance.systems import (
     AccountSuite,
-    SandboxSuite,
-    SandboxWay,
     SourceSuite,
     SystemSuite,
     Way,
@@ -40,8 +38,6 @@ __all__ = [
     "FeedRun",
     "FeedSuite",
     "ResidueSuite",
-    "SandboxSuite",
-    "SandboxWay",
     "SourceSuite",
     "SystemSuite",
     "Way",
