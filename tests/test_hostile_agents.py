@@ -73,6 +73,17 @@ def trial(shop: EmbeddedSandbox, folder: Path, harm: str) -> JudgedTrial:
     return judged
 
 
+MAIL = """
+import smtplib, socket
+host, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").split(":")
+with socket.create_connection((host, int(port))) as s:
+    for line in (b"HELO x", b"MAIL FROM:<a@b>", b"RCPT TO:<\\xff\\xed\\xa0\\x80@b>", b"DATA"):
+        s.recv(999)
+        s.sendall(line + b"\\r\\n")
+    s.recv(999)
+    s.sendall(b"Subject: \\xff\\r\\n\\r\\n.\\r\\n")
+    s.recv(999)
+"""
 HARMS = {
     "a table is added": ("sql('CREATE TABLE extra (id INTEGER PRIMARY KEY)')", "db.table"),
     "a table is dropped": ("sql('DROP TABLE notes')", "note 901 deleted"),
@@ -219,6 +230,7 @@ for at, text in enumerate((whole + ' WHERE id <> 1009', whole), 1):
         ),
         "message 2 created",
     ),
+    "mail goes to an address that is no text": (MAIL, "message 2 created"),
     "text is not UTF-8": (
         "db.execute('UPDATE customers SET name = CAST(? AS TEXT) WHERE id = 5', (b'\\xff\\xfe',))",
         "customer 5 name",
@@ -250,27 +262,6 @@ def test_harm_beside_the_task_diverges_and_is_named(
     assert any(shown in finding.sentence for finding in judgement.findings), [
         finding.sentence for finding in judgement.findings
     ]
-
-
-MAIL = """
-import smtplib, socket
-host, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").split(":")
-with socket.create_connection((host, int(port))) as s:
-    for line in (b"HELO x", b"MAIL FROM:<a@b>", b"RCPT TO:<\\xff\\xed\\xa0\\x80@b>", b"DATA"):
-        s.recv(999)
-        s.sendall(line + b"\\r\\n")
-    s.recv(999)
-    s.sendall(b"Subject: \\xff\\r\\n\\r\\n.\\r\\n")
-    s.recv(999)
-"""
-
-
-def test_mail_to_an_address_that_is_no_text_is_never_a_match(
-    shop: EmbeddedSandbox, tmp_path: Path
-) -> None:
-    judgement = trial(shop, tmp_path, MAIL).evaluated.judgement
-    assert judgement.verdict is Verdict.DIVERGE
-    assert any(finding.sentence == "message 2 created" for finding in judgement.findings)
 
 
 BLINDING = {
