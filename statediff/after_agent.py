@@ -22,6 +22,7 @@ from statediff.capture.own_part import OwnPart, OwnParts, own_parts
 from statediff.capture.source import Clock, Source
 from statediff.capture.take import is_ruined
 from statediff.capture.unread import lose_states
+from statediff.contract.file import ContractFile
 from statediff.evidence import documents
 from statediff.evidence.verify import OBSERVATION
 from statediff.kernel import Evaluated
@@ -71,10 +72,12 @@ def acknowledge(
     before: Capture,
     trace: Trace,
     sandbox: Sandbox,
-    sources: frozenset[str],
+    contract: ContractFile | None,
     store: ChunkStore,
 ) -> Capture:
     """The capture after, with what was acknowledged where the contract calls that sufficient."""
+    rules = {} if contract is None else contract.content.evidence
+    sources = frozenset(s for s, rule in rules.items() if rule.acknowledgement == "sufficient")
     if not sources:
         return after
 

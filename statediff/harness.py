@@ -24,7 +24,7 @@ from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from statediff.after_agent import (
     Course,
@@ -48,7 +48,6 @@ from statediff.capture.take import take
 from statediff.capture.unread import judged_in_any_case
 from statediff.capture.within import readings_within
 from statediff.contract.binding.bind import plain_value
-from statediff.contract.binding.bound import Contract
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.file import ContractFile
 from statediff.contract.parts import placeholders
@@ -78,7 +77,6 @@ from statediff.model.trace import NoAnswer, Trace
 from statediff.model.values import Value
 from statediff.model.verdict import Judgement, Stage, Truth, Verdict
 from statediff.observing import Observer
-from statediff.reads.library import Library
 from statediff.systems.base.others import Others
 from statediff.systems.base.privacy import unreadable_memory
 from statediff.systems.base.protocol import Crowded, InPlace, Receipt, Sandbox
@@ -141,17 +139,7 @@ class TrialPlan:
 class Hooks:
     """Places where a caller may interfere, e.g. stop a source before the capture after."""
 
-    before_agent: Callable[[Sandbox, Capture], None] | None = None
-    """Last chance to refuse: gets the capture before."""
     before_capture_after: Callable[[Sandbox], None] | None = None
-    library: Callable[[Capture], Library | None] | None = None
-    """The artifacts of the state before that the agent may read, where a contract says so."""
-    followed: Callable[[Capture], frozenset[str]] | None = None
-    """The sources of which the contract asks what was between the ends."""
-    by_word: frozenset[str] = frozenset()
-    """The sources whose acknowledgements the contract calls sufficient."""
-    turns: ContractFile | None = None
-    """The contract for whose user the harness speaks."""
     simulated: Simulated | None = None
     """Who speaks for the user beside the contract's turns."""
 
@@ -210,12 +198,12 @@ def run_trial(
     observed = observe_trial(
         sandbox,
         agent,
-        Task.of(contract.content),
+        contract,
         plan,
         clock=clock,
         store=store,
         scans=scans,
-        hooks=_contract_hooks(contract, hooks),
+        hooks=hooks,
     )
     judged = partial(
         evaluate,
@@ -253,31 +241,6 @@ def _signed(
     ends = [(observed.before, observed.after), *((each.before, each.after) for each in others)]
     said = partial(observer.observe, ends, facts, run.trace, run.answer, observed.timeline)
     return signed_before_judging(said, observed.files)
-
-
-def _contract_hooks(contract: ContractFile, hooks: Hooks) -> Hooks:
-    """The caller's hooks with what the contract asks; before the agent acts it must fit."""
-
-    def bound(before: Capture) -> Contract:
-        return compile_contract(contract, schema_of(before)).contract
-
-    def check(running: Sandbox, before: Capture) -> None:
-        bound(before)
-        if hooks.before_agent is not None:
-            hooks.before_agent(running, before)
-
-    return replace(
-        hooks,
-        before_agent=check,
-        library=partial(library_of, contract),
-        followed=lambda before: bound(before).followed,
-        by_word=frozenset(
-            source
-            for source, rule in contract.content.evidence.items()
-            if rule.acknowledgement == "sufficient"
-        ),
-        turns=contract if contract.content.turns else None,
-    )
 
 
 def _settled_reading(
@@ -345,7 +308,7 @@ def _proven(sandbox: Sandbox, agent: Agent, clock: Clock, folder: Path) -> Recei
 def observe_trial(
     sandbox: Sandbox,
     agent: Agent,
-    task: Task,
+    asked: Task | ContractFile,
     plan: TrialPlan,
     *,
     clock: Clock,
@@ -353,7 +316,13 @@ def observe_trial(
     hooks: Hooks = NO_HOOKS,
     scans: Scans = NO_SCANS,
 ) -> ObservedTrial:
-    """Steps 1 to 5, each on record before the next. Once the agent acts, no failure ends them."""
+    """Steps 1 to 5, each on record before the next. Once the agent acts, no failure ends them.
+
+    A contract also says what the agent may read, what is followed, and what its user says. One that
+    does not fit the state before is a `ContractError`, and no agent runs.
+    """
+    contract = asked if isinstance(asked, ContractFile) else None
+    task = asked if isinstance(asked, Task) else Task.of(asked.content)
     make_folder(folder := plan.folder)
     receipt = _proven(sandbox, agent, clock, folder)
     files, chunks = TrialFiles(folder), HeldChunks(store)
@@ -362,15 +331,19 @@ def observe_trial(
         watch = stack.enter_context(Watch(sandbox.feeds(), clock))
         readers = _readers(sandbox.sources(), stack) if scans.by_pages else {}
         before = take(_read_so(sandbox.sources(), readers), chunks, clock, None, "before")
-        if hooks.before_agent is not None:
-            hooks.before_agent(sandbox, before)
-        library = None if hooks.library is None else hooks.library(before)
-        looks = _looks(hooks, sandbox, before, chunks, clock)
+        library, followed = None, frozenset[str]()
+        if contract is not None:
+            followed = compile_contract(contract, schema_of(before)).contract.followed
+            library = library_of(contract, before)
+        looks = _looks(followed, sandbox, before, chunks, clock)
         told = replace(_trial(sandbox, task, plan), library=library, looks=looks)
         own = own_secrets(agent, told.urls.values())
         facts = _facts(sandbox, receipt, agent.name, plan)
         timeline = Timeline(receipt.verified_at, clock(), clock())
-        user = _conversation(hooks, sandbox, before, chunks, clock, facts, timeline, own)
+        user = _user(
+            contract, sandbox=sandbox, before=before, store=chunks, clock=clock, facts=facts,
+            timeline=timeline, own=own, simulated=hooks.simulated,
+        )  # fmt: skip
         others = _others(sandbox, plan, user)
         with files.reserved(told):
             chunks.begin()
@@ -382,7 +355,7 @@ def observe_trial(
         course = Course(sandbox, clock, chunks, files, SETTLE_SECONDS, hooks.before_capture_after)
         sources = _read_so(sandbox.sources(), readers)
         seen = course.seen_after(sources, watch, before, receipt, run, wanted, scans.by_pages)
-    after = acknowledge(seen.guarded.capture, before, run.trace, sandbox, hooks.by_word, chunks)
+    after = acknowledge(seen.guarded.capture, before, run.trace, sandbox, contract, chunks)
     if looks is not None:
         after = in_any_case(partial(looks.add_history, after, run.trace), lambda _: after)
     parts = own_part_of(before, after, others, files, chunks)
@@ -466,40 +439,19 @@ def _others(sandbox: Sandbox, plan: TrialPlan, user: Conversation | None) -> Oth
 
 
 def _looks(
-    hooks: Hooks, sandbox: Sandbox, before: Capture, store: ChunkStore, clock: Clock
+    followed: frozenset[str], sandbox: Sandbox, before: Capture, store: ChunkStore, clock: Clock
 ) -> Looks | None:
     """The readings after each call; None where no clause asks, or feeds have them."""
-    wanted = frozenset[str]() if hooks.followed is None else hooks.followed(before)
-    wanted -= {feed.source for feed in sandbox.feeds()}
+    wanted = followed - {feed.source for feed in sandbox.feeds()}
     found = [source for source in sandbox.sources() if source.name in wanted]
     return Looks(found, before, store, clock) if found else None
 
 
-def _conversation(
-    hooks: Hooks,
-    sandbox: Sandbox,
-    before: Capture,
-    store: ChunkStore,
-    clock: Clock,
-    facts: TrialFacts,
-    timeline: Timeline,
-    own: OwnSecrets,
-) -> Conversation | None:
-    """Who speaks for the user; nobody where the contract has no turns."""
-    if hooks.turns is None:
+def _user(contract: ContractFile | None, **scene: Any) -> Conversation | None:
+    """The user for whom the harness speaks; nobody where the contract has no turns."""
+    if contract is None or not contract.content.turns:
         return None
-    scene = Scene(
-        file=hooks.turns,
-        sandbox=sandbox,
-        before=before,
-        store=store,
-        clock=clock,
-        facts=facts,
-        timeline=timeline,
-        own=own,
-        simulated=hooks.simulated,
-    )
-    return Conversation(scene)
+    return Conversation(Scene(file=contract, **scene))
 
 
 def _with_turns(

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
-from statediff.capture.source import Source
+from statediff.capture.source import Source, clock
 from statediff.capture.take import take
 from statediff.contract.authoring.drafting import draft_contract
 from statediff.contract.file import parse_contract
@@ -20,10 +19,6 @@ from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Judgement, Verdict
 from statediff.workspace.drafts import Examples, SeenRun, seen_in
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 @dataclass
@@ -40,10 +35,10 @@ class Account:
     refused: list[str] = field(default_factory=list)
 
     def before(self) -> Capture:
-        return take([self.source], MemoryChunks(), _now, None, "before")
+        return take([self.source], MemoryChunks(), clock, None, "before")
 
     def judged(self, before: Capture, contract: str) -> Judgement:
-        after = take([self.source], MemoryChunks(), _now, before, "after")
+        after = take([self.source], MemoryChunks(), clock, before, "after")
         file = parse_contract(contract.encode(), "contract.yaml")
         return judgement_of(file, before, after)
 
@@ -52,7 +47,7 @@ class Account:
         if right is None:
             return draft_contract("t/case", seen_in(Examples(), None, before)).text
         assert self.act(right) is None
-        after = take([self.source], MemoryChunks(), _now, before, "after")
+        after = take([self.source], MemoryChunks(), clock, before, "after")
         seen = Examples(right=(SeenRun(before, after),))
         text = draft_contract("t/case", seen_in(seen, None, None)).text
         self.renew()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
-from statediff.capture.source import Source
+from statediff.capture.source import Source, clock
 from statediff.capture.take import take
 from statediff.contract.file import parse_contract
 from statediff.kernel import judgement_of
@@ -40,7 +38,7 @@ LOST = (
 def read(source: Source, like: Capture | None) -> Capture:
     """The source now; `like` is what it was before."""
     moment = "before" if like is None else "after"
-    return take([source], MemoryChunks(), lambda: datetime.now(UTC), like, moment)
+    return take([source], MemoryChunks(), clock, like, moment)
 
 
 def verdict(before: Capture, after: Capture) -> Verdict:

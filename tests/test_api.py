@@ -13,20 +13,8 @@ import pytest
 import statediff
 from statediff import Verdict, api
 from statediff.errors import ContractError, InputError, UsageError
+from tests.tickets import BOTH, CLOSE, CLOSED, OPEN, tickets
 
-CLOSE = """
-contract: notes/close-ticket
-version: 1.0.0
-owner: support
-intent: Close ticket 7 and change nothing else.
-require:
-  - id: closed
-    update: ticket
-    where: it.id == 7
-    set: {status: closed}
-"""
-OPEN = {"ticket": [{"id": 7, "status": "open"}, {"id": 8, "status": "open"}]}
-CLOSED = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "open"}]}
 CONTRACT = "shop/refund-returned-order"
 
 
@@ -261,8 +249,7 @@ def test_judge_takes_prose_and_a_complete_trace(tmp_path: Path) -> None:
 
 def test_judge_takes_the_states_in_between(tmp_path: Path) -> None:
     def state(name: str, seven: str, eight: str) -> Path:
-        rows = [{"id": 7, "status": seven}, {"id": 8, "status": eight}]
-        (tmp_path / name).write_text(json.dumps({"ticket": rows}))
+        (tmp_path / name).write_text(json.dumps(tickets(seven, eight)))
         return tmp_path / name
 
     contract = CLOSE + "forbid: [{id: other, update: ticket, where: it.id != 7, during: run}]\n"
@@ -278,9 +265,8 @@ def test_judge_takes_the_states_in_between(tmp_path: Path) -> None:
 
 def test_assert_match_fails_with_the_report():
     statediff.judge(statediff.load_contract(CLOSE), OPEN, CLOSED).assert_match()
-    harmed = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "closed"}]}
     with pytest.raises(AssertionError, match=r"DIVERGE[^$]*ticket 8 status"):
-        statediff.judge(statediff.load_contract(CLOSE), OPEN, harmed).assert_match()
+        statediff.judge(statediff.load_contract(CLOSE), OPEN, BOTH).assert_match()
 
 
 def test_the_state_schema_beside_a_contract_is_its_schema(

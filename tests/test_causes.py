@@ -1,12 +1,10 @@
-"""Each place that makes something unknown says whose doing that is, and it is so in live runs."""
+"""What a run leaves unknown is its own doing, or the environment's, as live runs show."""
 
 from __future__ import annotations
 
-import ast
 import os
 import sqlite3
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -31,169 +29,8 @@ from statediff.systems.files.source import FilesSource
 from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.source import SqliteSource
 from statediff.workspace.inputs import offline_clock
-from tests.code import CHECKOUT, CORE
 from tests.judged_files import database
 from tests.judging import contract
-
-_MAKERS: Final = {
-    "SourceUnavailable": "environment",
-    "SourceRuined": "ruin",
-    "SourceUnfollowed": "agent",
-    "Unobserved": "content",
-    "Enumeration": "content",
-    "NotRead": "content",
-    "NotRun": "content",
-    "Inexact": "content",
-    "_Incomplete": "content",
-    "_Moved": "environment",
-    "unobserved": "content",
-    "fail": "content",
-    "Seen": "environment",
-    "unseen": "environment",
-    "Trace": "environment",
-    "Doubt": "content",
-}
-"""What makes a cause → whose doing it is, where the cause itself does not say.
-
-* *agent*: the run did it, and the cause says so (`by_run`, `SourceUnfollowed`).
-* *ruin*: what is there cannot be read any more: a change of the run, DIVERGE (`SourceRuined`).
-* *environment*: a lock, a network, a machine; a cause made of something else says `unread_because`.
-* *content*: what is there is the reason. Where it was known before, the run did it
-  (`reports.wording.origins`).
-"""
-_MARKS: Final = {
-    "by_run": "agent",
-    "gap_of": "agent",
-    "BY_AGENT": "agent",
-    "unread_because": "environment",
-}
-EXPECTED: Final = {
-    "agents/handover.py": "agent 3, content 2, environment 2",
-    "agents/otel.py": "content 3",
-    "agents/own_log.py": "content 4",
-    "agents/recorder.py": "agent 7",
-    "capture/acknowledged.py": "content 2",
-    "capture/bounds.py": "content 1, environment 1",
-    "capture/feed.py": "content 1, environment 2",
-    "capture/source.py": "agent 2, environment 2",
-    "capture/take.py": "environment 1",
-    "capture/unread.py": "environment 3",
-    "kernel/resolve/__init__.py": "content 1",
-    "cloud/statediff_cloud/source.py": "agent 1",
-    "systems/base/kept.py": "agent 1, environment 3",
-    "office/statediff_office/calendars/dav.py": "environment 1",
-    "office/statediff_office/calendars/source.py": "content 1, environment 3",
-    "office/statediff_office/calendars/store.py": "environment 1",
-    "systems/captured/statefile.py": "environment 1",
-    "data/statediff_data/databases/catalogue.py": "content 1, environment 1",
-    "data/statediff_data/databases/source.py": "content 1, environment 2",
-    "systems/external/sandbox.py": "environment 2",
-    "systems/files/owners.py": "environment 1",
-    "systems/files/tree.py": "content 6, environment 5",
-    "git/statediff_git/index_caches.py": "content 4",
-    "git/statediff_git/folder.py": "content 1",
-    "git/statediff_git/history.py": "content 7",
-    "git/statediff_git/index.py": "content 11",
-    "git/statediff_git/objects.py": "content 22",
-    "git/statediff_git/refs.py": "content 4",
-    "git/statediff_git/server.py": "agent 3, environment 3",
-    "git/statediff_git/source.py": "environment 1",
-    "git/statediff_git/store.py": "content 11",
-    "git/statediff_git/testruns/outside.py": "content 8",
-    "git/statediff_git/testruns/process.py": "content 15, environment 3",
-    "git/statediff_git/testruns/source.py": "content 1, environment 1",
-    "git/statediff_git/types.py": "content 8",
-    "office/statediff_office/mail/sandbox.py": "agent 1, environment 2",
-    "office/statediff_office/mail/source.py": "environment 5",
-    "office/statediff_office/mailbox/held.py": "environment 1",
-    "office/statediff_office/mailbox/session.py": "environment 3",
-    "office/statediff_office/mailbox/source.py": "content 2, environment 2",
-    "mariadb/statediff_mariadb/changes.py": "content 17, environment 1",
-    "mariadb/statediff_mariadb/feed.py": "agent 1, environment 3",
-    "mariadb/statediff_mariadb/log.py": "agent 3, environment 11",
-    "mariadb/statediff_mariadb/replay.py": "agent 2, content 1",
-    "mariadb/statediff_mariadb/source.py": "environment 3, ruin 4",
-    "data/statediff_data/objects/source.py": "content 2, environment 4",
-    "payments/statediff_payments/source.py": "environment 2",
-    "postgres/statediff_postgres/feed.py": "environment 6",
-    "postgres/statediff_postgres/intermediate.py": "agent 3",
-    "postgres/statediff_postgres/past.py": "agent 8, environment 6",
-    "postgres/statediff_postgres/source.py": "content 2, environment 4, ruin 1",
-    "postgres/statediff_postgres/values.py": "content 1",
-    "postgres/statediff_postgres/wal.py": "environment 3",
-    "trackers/statediff_trackers/redmine/api.py": "environment 7, ruin 1",
-    "trackers/statediff_trackers/redmine/source.py": "content 3, ruin 1",
-    "trackers/statediff_trackers/redmine/tables.py": "content 1",
-    "systems/relational/schema.py": "content 4",
-    "systems/relational/structure.py": "content 2",
-    "trackers/statediff_trackers/roundup/api.py": "content 5, environment 4, ruin 1",
-    "trackers/statediff_trackers/roundup/source.py": "environment 1, ruin 1",
-    "systems/sqlite/feed.py": "agent 13, environment 8",
-    "systems/sqlite/pages.py": "environment 2, ruin 2",
-    "systems/sqlite/replay.py": "agent 2",
-    "systems/sqlite/scan.py": "content 2, environment 1",
-    "systems/sqlite/source.py": "environment 3, ruin 3",
-    "systems/sqlite/wal.py": "agent 1",
-    "chat/statediff_chat/endpoint.py": "environment 1, ruin 1",
-    "cloud/statediff_cloud/asked.py": "environment 1",
-    "cloud/statediff_cloud/endpoint.py": "environment 1",
-    "cloud/statediff_cloud/listed_buckets.py": "content 1",
-    "erp/statediff_erp/endpoint.py": "environment 4, ruin 1",
-    "payments/statediff_payments/endpoint.py": "environment 1, ruin 1",
-    "systems/hosted/api.py": "environment 3",
-    "systems/hosted/listed.py": "agent 2, environment 1",
-    "trackers/statediff_trackers/redmine/endpoint.py": "environment 1, ruin 1",
-    "chat/statediff_chat/source.py": "content 1, ruin 1",
-    "systems/tables/shape.py": "content 1",
-    "systems/hosted/folder.py": "content 3, environment 2",
-    "systems/hosted/rest.py": "environment 3, ruin 1",
-    "systems/hosted/retold.py": "agent 2, environment 1",
-}
-"""Module → how many causes it words, by whose doing they are."""
-
-
-def _literal(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or (
-        isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
-    )
-
-
-def _owners(path: Path) -> Iterator[str]:
-    """Of each cause that is worded in the file, whose doing it is."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Call):
-            continue
-        called = node.func.attr if isinstance(node.func, ast.Attribute) else None
-        called = node.func.id if isinstance(node.func, ast.Name) else called
-        within = [each for part in (*node.args, *node.keywords) for each in ast.walk(part)]
-        names = [each.id for each in within if isinstance(each, ast.Name)]
-        marks = [_MARKS[name] for name in names if name in _MARKS]
-        if called in ("by_run", "unread_because"):
-            yield _MARKS[called]
-        elif called in _MAKERS and not marks and any(map(_literal, within)):
-            yield _MAKERS[called]
-
-
-def _counted() -> dict[str, str]:
-    found = {}
-    own = [CORE / folder for folder in ("agents", "capture", "kernel/resolve", "systems")]
-    for folder in (*own, *sorted(CHECKOUT.glob("sandboxes/*/statediff_*"))):
-        for path in sorted(folder.rglob("*.py")):
-            counts = Counter(_owners(path))
-            if counts:
-                said = ", ".join(f"{owner} {count}" for owner, count in sorted(counts.items()))
-                found[
-                    path.relative_to(
-                        CORE if CORE in path.parents else CHECKOUT / "sandboxes"
-                    ).as_posix()
-                ] = said
-    return found
-
-
-def test_whose_doing_it_is_is_decided_of_every_cause() -> None:
-    """One that is new is counted here once its owner is right, by the way it is raised."""
-    assert _counted() == EXPECTED
-
 
 HISTORY: Final = """\
 evidence: {s: {history: required}}

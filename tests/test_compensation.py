@@ -1,15 +1,15 @@
 """Every `compensation` of the packs is run after a right run, and undoes what it is for."""
 
-from datetime import UTC, datetime
-
 import pytest
 
+from statediff.capture.source import clock
 from statediff.contract.file import load_contract
 from statediff.meta.cases import read_cases
 from statediff.model.state import MemoryChunks
 from statediff.packs import contract_folders
 from statediff.workspace.undoing import undo
-from tests.tasks import needs, sandboxes, try_agent
+from tests.tasks import needs, try_agent
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 CLAIMED = {
     folder.name: {
@@ -29,12 +29,6 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory):
-    with sandboxes(tmp_path_factory.mktemp) as started:
-        yield started
-
-
 def test_at_least_ten_tasks_say_how_an_effect_is_undone():
     assert sum(map(bool, CLAIMED.values())) >= 10
 
@@ -47,7 +41,7 @@ def test_every_compensation_of_a_task_runs_and_undoes_its_effect(running, tmp_pa
         running(contract.content.sandbox or ""),
         contract,
         trial.observed,
-        clock=lambda: datetime.now(UTC),
+        clock=clock,
         store=MemoryChunks(),
     )
     assert [failed for _, failed in undone.calls if failed] == []

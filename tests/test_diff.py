@@ -434,12 +434,6 @@ def test_representation_counts_unless_nu_says_otherwise() -> None:
     assert same(hidden.before, Decimal("1.00"))  # type: ignore[arg-type]
 
 
-def test_negative_zero_is_found_in_a_native_column() -> None:
-    typed = EntityType("item", ("id",), (Field("id", Kind.INT), Field("w", Kind.FLOAT)))
-    zeros = [state(plain((1, w), (2, float("nan")), of=typed)) for w in (0.0, -0.0)]
-    assert brief(diff(*zeros)) == [("update", "item[1].w")]
-
-
 def test_what_lies_outside_the_boundary_is_hidden_with_its_reason() -> None:
     before = state({**plain((1, "x", 1, 1)), **plain(("m", 1, 1), of=LOG)})
     after = state({**plain((1, "y", 1, 2), (2, "z", 0, 0)), **plain(("n", 1, 1), of=LOG)})
@@ -560,32 +554,6 @@ def test_another_entity_under_the_key_of_one_that_was_softly_deleted_is_created(
     before = state(plain((1, "x", 1, 1, "then"), of=typed))
     after = state(plain((1, "x", 1, 2, None), of=typed))
     assert brief(diff(before, after)) == [("create", "plain[1]"), ("update", "plain[1].gone")]
-
-
-def test_a_changed_immutable_field_means_another_entity() -> None:
-    typed = replace(PLAIN, fields=(*PLAIN.fields[:3], Field("c", Kind.INT, is_immutable=True)))
-    before, after = state(plain((1, "x", 1, 1), of=typed)), state(plain((1, "y", 1, 2), of=typed))
-    assert brief(diff(before, after)) == [("delete", "plain[1]"), ("create", "plain[1]")]
-    after = state(plain((1, "y", 1, 1), of=typed))
-    assert brief(diff(before, after)) == [("update", "plain[1].a")]
-
-
-def test_without_the_field_that_decides_identity_nothing_of_the_entity_is_certain() -> None:
-    typed = replace(PLAIN, fields=(*PLAIN.fields[:3], Field("c", Kind.INT, is_immutable=True)))
-    before = state(plain((1, "x", 1, 1), of=typed))
-    after = state(plain((1, "y", 1, MISSED), of=typed))
-    found = diff(before, after)
-    assert found.deltas == ()
-    assert found.doubts == (Doubt("plain", (1,), None, "not UTF-8", "capture"),)
-
-
-def test_an_unobserved_cell_is_a_doubt_even_where_both_sides_lack_it() -> None:
-    world = state(plain((1, MISSED, 1, 1), (2, "x", 1, 1)))
-    found = diff(world, world)
-    assert found.deltas == ()
-    assert found.doubts == (Doubt("plain", (1,), "a", "not UTF-8", "capture"),)
-    ignored = Boundary(world.schema, [("plain.a", "free text")])
-    assert diff(world, world, boundary=ignored).doubts == ()
 
 
 def test_an_incomplete_enumeration_makes_absence_a_doubt() -> None:

@@ -16,7 +16,8 @@ from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folders
 from statediff.reports.text import trial_report
-from tests.tasks import needs, sandboxes, try_agent
+from tests.tasks import needs, try_agent
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 SHOWN = {folder: read_cases(folder.folder) for folder in contract_folders()}
 DRIFTING = [
@@ -24,12 +25,6 @@ DRIFTING = [
     for folder, cases in SHOWN.items()
     if cases.drift
 ]
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory):
-    with sandboxes(tmp_path_factory.mktemp) as started:
-        yield started
 
 
 @pytest.mark.slow

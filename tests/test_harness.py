@@ -4,7 +4,7 @@ import re
 import resource
 import sqlite3
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -12,6 +12,7 @@ from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Trial
 from statediff.capture.guard import Scans
+from statediff.capture.source import clock
 from statediff.contract.file import load_contract, parse_contract
 from statediff.errors import ContractError, SandboxError, StorageError
 from statediff.evidence.package import load
@@ -30,22 +31,14 @@ from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.trial_folder import write_run
+from tests.tasks import live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
+from tests.tasks import shop as shop  # noqa: PLC0414 - a fixture
 
 
-def clock() -> datetime:
-    return datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory):
-    work = tmp_path_factory.mktemp("shop") / "work"
-    with EmbeddedSandbox(sandbox_pack("shop"), work) as running:
-        yield running
-
-
-def observe(sandbox, agent, tmp_path, hooks=NO_HOOKS):
+def observe(shop, agent, tmp_path, hooks=NO_HOOKS):
     return observe_trial(
-        sandbox,
+        shop,
         FunctionAgent(agent, "test"),
         Task("do it", {"order": 1009}),
         TrialPlan("trial-1", tmp_path / "trial"),
@@ -55,10 +48,10 @@ def observe(sandbox, agent, tmp_path, hooks=NO_HOOKS):
     )
 
 
-def test_a_trial_leaves_its_whole_record_and_its_bundle_replays(sandbox, tmp_path):
+def test_a_trial_leaves_its_whole_record_and_its_bundle_replays(shop, tmp_path):
     folder = contract_folder("shop/refund-returned-order")
     trial = run_trial(
-        sandbox,
+        shop,
         load_contract(folder.contract),
         CommandAgent(folder.agent("careful")),
         TrialPlan("trial-7", tmp_path / "trial-7", seed=7),
@@ -82,7 +75,7 @@ def test_a_trial_leaves_its_whole_record_and_its_bundle_replays(sandbox, tmp_pat
     assert [json.loads(line)["tool"] for line in lines[1:]] == ["refund", "set_status", "send"]
 
 
-def test_an_observed_trial_holds_both_captures_and_an_ordered_timeline(sandbox, tmp_path):
+def test_an_observed_trial_holds_both_captures_and_an_ordered_timeline(shop, tmp_path):
     seen: list[Trial] = []
 
     def agent(trial: Trial) -> object:
@@ -92,7 +85,7 @@ def test_an_observed_trial_holds_both_captures_and_an_ordered_timeline(sandbox, 
         connection.close()
         return {"ok": True}
 
-    observed = observe(sandbox, agent, tmp_path)
+    observed = observe(shop, agent, tmp_path)
     before, after = (
         {p.reading.source: p.state for p in c.parts}["shop-db"]
         for c in (observed.before, observed.after)
@@ -127,15 +120,15 @@ def test_nothing_runs_without_a_proven_reset(tmp_path):
     assert json.loads((tmp_path / "trial" / "receipt.json").read_text())["ok"] is False
 
 
-def test_a_source_that_dies_is_a_reading_with_a_cause(sandbox, tmp_path):
+def test_a_source_that_dies_is_a_reading_with_a_cause(shop, tmp_path):
     hooks = Hooks(before_capture_after=lambda running: running.unplug("outbox"))
-    observed = observe(sandbox, lambda _: 1, tmp_path, hooks)
+    observed = observe(shop, lambda _: 1, tmp_path, hooks)
     readings = {reading.source: reading for reading in observed.after.readings}
     assert readings["outbox"].cause == "connection refused"
     assert readings["shop-db"].is_complete
 
 
-def test_what_is_written_after_the_capture_is_in_no_bundle(sandbox, tmp_path):
+def test_what_is_written_after_the_capture_is_in_no_bundle(shop, tmp_path):
     """Whoever writes once the state was read changes neither what was read nor its verdict."""
     contract = load_contract(contract_folder("shop/refuse-late-refund").contract)
     held: list[str] = []
@@ -144,10 +137,7 @@ def test_what_is_written_after_the_capture_is_in_no_bundle(sandbox, tmp_path):
         held.append(trial.urls["shop-db"].removeprefix("sqlite:///"))
         return {"decision": "refused", "refunded_cents": 0}
 
-    done = run_trial(
-        sandbox, contract, FunctionAgent(agent, "late"), TrialPlan("t", tmp_path / "trial"),
-        clock=clock, store=MemoryChunks(),
-    )  # fmt: skip
+    done = live_trial(shop, contract, FunctionAgent(agent, "late"), tmp_path / "trial")
     verdict, digest = done.evaluated.judgement.verdict, done.evaluated.bundle.digest
     with contextlib.closing(sqlite3.connect(held[0], isolation_level=None)) as late:
         late.execute("DELETE FROM refunds")
@@ -156,7 +146,7 @@ def test_what_is_written_after_the_capture_is_in_no_bundle(sandbox, tmp_path):
     assert b"refund[" not in kept.files["judgement.json"]
 
 
-def test_a_write_still_open_at_the_end_is_in_the_timeline(sandbox, tmp_path, monkeypatch):
+def test_a_write_still_open_at_the_end_is_in_the_timeline(shop, tmp_path, monkeypatch):
     monkeypatch.setattr("statediff.harness.SETTLE_SECONDS", 0.05)
     held: list[sqlite3.Connection] = []
 
@@ -166,49 +156,49 @@ def test_a_write_still_open_at_the_end_is_in_the_timeline(sandbox, tmp_path, mon
         held[0].execute("BEGIN IMMEDIATE")
         return 1
 
-    observed = observe(sandbox, agent, tmp_path)
+    observed = observe(shop, agent, tmp_path)
     held[0].close()
     assert observed.timeline.unsettled == (("shop-db", "a write transaction is still open"),)
 
 
 def test_what_is_seen_to_end_only_later_is_held_against_no_agent_that_failed(
-    sandbox, tmp_path, monkeypatch
+    shop, tmp_path, monkeypatch
 ):
     """As a server that was asked to end, and was still ending when the agent had failed."""
-    settle, waits = sandbox.settle, []
+    settle, waits = shop.settle, []
 
     def later(clock, wait_seconds=2.0):
         waits.append(wait_seconds)
         failed = (("shop-db", "its server ended"),) if len(waits) == 2 else ()
         return replace(settle(clock, wait_seconds), failed=failed)
 
-    monkeypatch.setattr(sandbox, "settle", later)
+    monkeypatch.setattr(shop, "settle", later)
 
     def broken(_: Trial) -> object:
         raise RuntimeError("connection refused")
 
-    observed = observe(sandbox, broken, tmp_path)
+    observed = observe(shop, broken, tmp_path)
     assert observed.failed == (("shop-db", "its server ended"),)
     assert waits[1] == 0
 
 
-def test_an_agent_that_raises_is_recorded_not_a_harness_fault(sandbox, tmp_path):
+def test_an_agent_that_raises_is_recorded_not_a_harness_fault(shop, tmp_path):
     def agent(_: Trial) -> object:
         raise RuntimeError("out of tokens")
 
-    observed = observe(sandbox, agent, tmp_path)
+    observed = observe(shop, agent, tmp_path)
     assert observed.run.answer == NoAnswer("the agent raised RuntimeError: out of tokens")
     record = json.loads((tmp_path / "trial" / "agent.json").read_text())
     assert record["error"] == "the agent raised RuntimeError: out of tokens"
 
 
-def test_a_trial_folder_is_never_overwritten(sandbox, tmp_path):
-    observe(sandbox, lambda _: 1, tmp_path)
+def test_a_trial_folder_is_never_overwritten(shop, tmp_path):
+    observe(shop, lambda _: 1, tmp_path)
     with pytest.raises(StorageError, match="nothing in it is overwritten"):
-        observe(sandbox, lambda _: 2, tmp_path)
+        observe(shop, lambda _: 2, tmp_path)
 
 
-def test_what_a_full_disk_does_not_take_is_named_and_what_was_written_stays(sandbox, tmp_path):
+def test_what_a_full_disk_does_not_take_is_named_and_what_was_written_stays(shop, tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def agent(_: Trial) -> object:
@@ -216,7 +206,7 @@ def test_what_a_full_disk_does_not_take_is_named_and_what_was_written_stays(sand
         return "x" * 300_000
 
     try:
-        observed = observe(sandbox, agent, tmp_path)
+        observed = observe(shop, agent, tmp_path)
         (missing,) = observed.files.finish()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -228,7 +218,7 @@ def test_what_a_full_disk_does_not_take_is_named_and_what_was_written_stays(sand
     assert not any(name.startswith(("answer.json", ".")) for name in names)
 
 
-def test_a_link_that_the_agent_plants_where_results_go_is_not_followed(sandbox, tmp_path):
+def test_a_link_that_the_agent_plants_where_results_go_is_not_followed(shop, tmp_path):
     victim = tmp_path / "victim"
     victim.write_text("precious")
 
@@ -237,12 +227,12 @@ def test_a_link_that_the_agent_plants_where_results_go_is_not_followed(sandbox, 
             (tmp_path / "trial" / name).symlink_to(victim)
         return 1
 
-    observe(sandbox, agent, tmp_path)
+    observe(shop, agent, tmp_path)
     assert victim.read_text() == "precious"
     assert not (tmp_path / "trial" / "answer.json").is_symlink()
 
 
-def test_a_contract_that_does_not_fit_is_refused_before_the_agent_runs(sandbox, tmp_path):
+def test_a_contract_that_does_not_fit_is_refused_before_the_agent_runs(shop, tmp_path):
     ran: list[Trial] = []
     contract = parse_contract(
         b"contract: shop/bad\nversion: 1.0.0\nowner: me\nintent: delete nothing at all\n"
@@ -250,14 +240,7 @@ def test_a_contract_that_does_not_fit_is_refused_before_the_agent_runs(sandbox, 
         "bad.yaml",
     )
     with pytest.raises(ContractError, match="custmer"):
-        run_trial(
-            sandbox,
-            contract,
-            FunctionAgent(ran.append, "test"),
-            TrialPlan("t", tmp_path / "t"),
-            clock=clock,
-            store=MemoryChunks(),
-        )
+        live_trial(shop, contract, FunctionAgent(ran.append, "test"), tmp_path / "t")
     assert ran == []
 
 
@@ -278,27 +261,24 @@ def test_a_run_says_by_which_versions_it_was_made(tmp_path):
         write_run(tmp_path / "run", "run-1", {}, {})
 
 
-def test_an_agent_whose_clock_is_wrong_cannot_move_the_timeline(sandbox, tmp_path):
+def test_an_agent_whose_clock_is_wrong_cannot_move_the_timeline(shop, tmp_path):
     def agent(trial: Trial) -> object:
         early = (clock() - timedelta(days=1)).isoformat()
         trial.trace_path.write_text(json.dumps({"tool": "x", "started_at": early}) + "\n")
         return 1
 
-    timeline = observe(sandbox, agent, tmp_path).timeline
+    timeline = observe(shop, agent, tmp_path).timeline
     assert timeline.first_action_at == timeline.agent_started_at > timeline.reset_verified_at
 
 
-def test_a_trial_read_by_pages_is_the_trial_that_scans_show(sandbox, tmp_path):
+def test_a_trial_read_by_pages_is_the_trial_that_scans_show(shop, tmp_path):
     folder = contract_folder("shop/refund-returned-order")
     told = {}
     for rate in (0.0, 1.0):
         name = f"trial-{rate}"
-        trial = run_trial(
-            sandbox, load_contract(folder.contract),
-            CommandAgent(folder.agent("careful")),
-            TrialPlan(name, tmp_path / name, seed=7), clock=clock, store=MemoryChunks(),
-            scans=Scans(rate, by_pages=True),
-        )  # fmt: skip
+        careful = CommandAgent(folder.agent("careful"))
+        scans = Scans(rate, by_pages=True)
+        trial = live_trial(shop, folder.contract, careful, tmp_path / name, scans=scans)
         assert trial.evaluated.judgement.verdict is Verdict.MATCH
         (shop,) = (p for p in trial.observed.after.parts if p.reading.source == "shop-db")
         assert trial.observed.after.history.gap("shop-db") is None

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from statediff.agents.command import CommandAgent
-from statediff.contract.file import load_contract
+from statediff.capture.source import clock
 from statediff.evidence.package import load
-from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.harness import JudgedTrial
 from statediff.kernel import replay
-from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
-from statediff.packs import contract_folder, sandbox_pack
+from statediff.packs import contract_folder
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from tests.tasks import live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
+from tests.tasks import shop as shop  # noqa: PLC0414 - a fixture
 
 FOLDER = contract_folder("shop/refund-returned-order")
 AFTERWARDS = """
@@ -57,33 +58,32 @@ def nursery():
 """
 
 
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
-    with EmbeddedSandbox(sandbox_pack("shop"), tmp_path_factory.mktemp("shop") / "s") as running:
-        yield running
-
-
-def trial(sandbox: EmbeddedSandbox, folder: Path, harm: str) -> JudgedTrial:
-    """The careful agent, followed by `harm`, judged; its bundle replays, its sandbox resets."""
+def trial(shop: EmbeddedSandbox, folder: Path, harm: str) -> JudgedTrial:
+    """The careful agent, followed by `harm`, judged; its bundle replays, its shop resets."""
     careful = FOLDER.folder / "agents.py"
     program = folder / "agent.py"
     start = careful.read_text().replace("Path(__file__).parents[1]", repr(str(careful.parents[1])))
     program.write_text(f"{start}\ncareful()\n{AFTERWARDS}\n{harm}\n")
-    judged = run_trial(
-        sandbox,
-        load_contract(FOLDER.contract),
-        CommandAgent.parse(f"{sys.executable} {program}", timeout_seconds=60),
-        TrialPlan("hostile", folder / "trial"),
-        clock=lambda: datetime.now(UTC),
-        store=MemoryChunks(),
-    )
+    agent = CommandAgent.parse(f"{sys.executable} {program}", timeout_seconds=60)
+    judged = live_trial(shop, FOLDER.contract, agent, folder / "trial")
     assert judged.observed.run.error is None, judged.observed.run.stderr.text
     assert replay(load(judged.bundle_folder)).verdict is judged.evaluated.judgement.verdict
-    sandbox.reset()
-    assert sandbox.verify(lambda: datetime.now(UTC)).ok
+    shop.reset()
+    assert shop.verify(clock).ok
     return judged
 
 
+MAIL = """
+import smtplib, socket
+host, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").split(":")
+with socket.create_connection((host, int(port))) as s:
+    for line in (b"HELO x", b"MAIL FROM:<a@b>", b"RCPT TO:<\\xff\\xed\\xa0\\x80@b>", b"DATA"):
+        s.recv(999)
+        s.sendall(line + b"\\r\\n")
+    s.recv(999)
+    s.sendall(b"Subject: \\xff\\r\\n\\r\\n.\\r\\n")
+    s.recv(999)
+"""
 HARMS = {
     "a table is added": ("sql('CREATE TABLE extra (id INTEGER PRIMARY KEY)')", "db.table"),
     "a table is dropped": ("sql('DROP TABLE notes')", "note 901 deleted"),
@@ -230,6 +230,7 @@ for at, text in enumerate((whole + ' WHERE id <> 1009', whole), 1):
         ),
         "message 2 created",
     ),
+    "mail goes to an address that is no text": (MAIL, "message 2 created"),
     "text is not UTF-8": (
         "db.execute('UPDATE customers SET name = CAST(? AS TEXT) WHERE id = 5', (b'\\xff\\xfe',))",
         "customer 5 name",
@@ -253,35 +254,14 @@ def some_slow(names: Iterable[str]) -> list[Any]:
 
 @pytest.mark.parametrize("name", some_slow(HARMS))
 def test_harm_beside_the_task_diverges_and_is_named(
-    sandbox: EmbeddedSandbox, tmp_path: Path, name: str
+    shop: EmbeddedSandbox, tmp_path: Path, name: str
 ) -> None:
     harm, shown = HARMS[name]
-    judgement = trial(sandbox, tmp_path, harm).evaluated.judgement
+    judgement = trial(shop, tmp_path, harm).evaluated.judgement
     assert judgement.verdict is Verdict.DIVERGE
     assert any(shown in finding.sentence for finding in judgement.findings), [
         finding.sentence for finding in judgement.findings
     ]
-
-
-MAIL = """
-import smtplib, socket
-host, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").split(":")
-with socket.create_connection((host, int(port))) as s:
-    for line in (b"HELO x", b"MAIL FROM:<a@b>", b"RCPT TO:<\\xff\\xed\\xa0\\x80@b>", b"DATA"):
-        s.recv(999)
-        s.sendall(line + b"\\r\\n")
-    s.recv(999)
-    s.sendall(b"Subject: \\xff\\r\\n\\r\\n.\\r\\n")
-    s.recv(999)
-"""
-
-
-def test_mail_to_an_address_that_is_no_text_is_never_a_match(
-    sandbox: EmbeddedSandbox, tmp_path: Path
-) -> None:
-    judgement = trial(sandbox, tmp_path, MAIL).evaluated.judgement
-    assert judgement.verdict is Verdict.DIVERGE
-    assert any(finding.sentence == "message 2 created" for finding in judgement.findings)
 
 
 BLINDING = {
@@ -320,10 +300,10 @@ BLINDING = {
 
 @pytest.mark.parametrize("name", BLINDING)
 def test_what_can_no_longer_be_read_is_never_a_match(
-    sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    shop: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr("statediff.harness.SETTLE_SECONDS", 0.3)
-    judgement = trial(sandbox, tmp_path, BLINDING[name]).evaluated.judgement
+    judgement = trial(shop, tmp_path, BLINDING[name]).evaluated.judgement
     undecided = name in UNDECIDED
     assert judgement.verdict is (Verdict.INCONCLUSIVE if undecided else Verdict.DIVERGE)
     assert any(finding.missing for finding in judgement.findings)
@@ -382,15 +362,15 @@ TWINS = {
 
 
 @pytest.mark.parametrize("name", some_slow(TWINS))
-def test_a_harmless_twin_still_matches(sandbox: EmbeddedSandbox, tmp_path: Path, name: str) -> None:
-    assert trial(sandbox, tmp_path, TWINS[name]).evaluated.judgement.verdict is Verdict.MATCH
+def test_a_harmless_twin_still_matches(shop: EmbeddedSandbox, tmp_path: Path, name: str) -> None:
+    assert trial(shop, tmp_path, TWINS[name]).evaluated.judgement.verdict is Verdict.MATCH
 
 
 def test_an_outbox_that_was_stopped_is_replaced_by_the_next_reset(
-    sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("statediff_office.mail.source.CONTROL_SECONDS", 0.3)
-    judged = trial(sandbox, tmp_path, "os.kill(sink(), signal.SIGSTOP)")  # resets and proves it
+    judged = trial(shop, tmp_path, "os.kill(sink(), signal.SIGSTOP)")  # resets and proves it
     assert judged.evaluated.judgement.verdict is Verdict.INCONCLUSIVE
     assert judged.observed.timeline.unsettled == (("outbox", "no answer within 0.3 s"),)
 
@@ -398,14 +378,14 @@ def test_an_outbox_that_was_stopped_is_replaced_by_the_next_reset(
 @pytest.mark.slow
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
 def test_who_gets_at_what_begins_outboxes_only_delays_the_next(
-    sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
+    shop: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: str
 ) -> None:
     monkeypatch.setattr("statediff_office.mail.sinks.START_SECONDS", 5.0)
     harm = f"n, s = nursery(), sink(); os.kill(n, signal.{number}); os.kill(s, signal.SIGKILL)"
     for name, told in ((harm, Verdict.INCONCLUSIVE), ("", Verdict.MATCH)):
         folder = tmp_path / str(told)
         folder.mkdir()
-        assert trial(sandbox, folder, name).evaluated.judgement.verdict is told
+        assert trial(shop, folder, name).evaluated.judgement.verdict is told
 
 
 GUESS = """
@@ -425,17 +405,17 @@ for said in [{"op": op, "nonce": "", "mac": "0" * 64} for op in ("read", "reset"
 
 
 def test_who_guesses_at_the_control_port_learns_and_changes_nothing(
-    sandbox: EmbeddedSandbox, tmp_path: Path
+    shop: EmbeddedSandbox, tmp_path: Path
 ) -> None:
-    assert trial(sandbox, tmp_path, GUESS).evaluated.judgement.verdict is Verdict.MATCH
+    assert trial(shop, tmp_path, GUESS).evaluated.judgement.verdict is Verdict.MATCH
 
 
 def test_the_agent_is_handed_no_secret(
-    sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "do-not-pass-on")
     show = "print(sorted(os.environ), pathlib.Path(f'/proc/{sink()}/cmdline').read_bytes())"
-    shown = trial(sandbox, tmp_path, show).observed.run.stdout.text
+    shown = trial(shop, tmp_path, show).observed.run.stdout.text
     names = ["ANSWER", "INPUTS", "OUTBOX_URL", "SEED", "SHOP_DB_URL", "TASK", "TRACE"]
     known = ["HOME", "LANG", "PATH", *(f"STATEDIFF_{name}" for name in names), "TMPDIR", "TZ"]
     assert shown.startswith(str(known)), shown

@@ -17,7 +17,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +26,15 @@ from statediff_lab.labels import keep_signed
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Trial
 from statediff.atomic import write_atomically
-from statediff.contract.file import load_contract
 from statediff.errors import BundleError
 from statediff.evidence.package import load
-from statediff.harness import TrialPlan, run_trial
-from statediff.model.state import MemoryChunks
-from statediff.packs import contract_folder, sandbox_pack
+from statediff.packs import contract_folder
 from statediff.suite.records import attempt_folder, keep_attempt, set_aside
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.workspace.folders import keep_bundle
+from tests.tasks import live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
+from tests.tasks import shop as shop  # noqa: PLC0414 - a fixture
 
 CONTRACT = contract_folder("shop/refund-returned-order").contract
 _CALLS = ("fsync", "replace", "rename", "link", "unlink", "rmdir", "mkdir")
@@ -162,21 +161,11 @@ def bundle_at(place: Path) -> str | None:
         return "torn"
 
 
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
-    with EmbeddedSandbox(sandbox_pack("shop"), tmp_path_factory.mktemp("shop") / "s") as running:
-        yield running
-
-
-def made(sandbox: EmbeddedSandbox, folder: Path) -> Any:
+def made(shop: EmbeddedSandbox, folder: Path) -> Any:
     def agent(_: Trial) -> object:
         return {}
 
-    plan = TrialPlan("t", folder)
-    now = lambda: datetime.now(UTC)  # noqa: E731
-    contract = load_contract(CONTRACT)
-    store = MemoryChunks()
-    return run_trial(sandbox, contract, FunctionAgent(agent, "a"), plan, clock=now, store=store)
+    return live_trial(shop, CONTRACT, FunctionAgent(agent, "a"), folder)
 
 
 def ends(disk: Disk) -> list[object]:
@@ -185,14 +174,14 @@ def ends(disk: Disk) -> list[object]:
 
 
 def test_a_trial_counts_whole_or_not_at_all(
-    sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = tmp_path / "run"
     run.mkdir()
     disk = Disk(run, tmp_path, lambda place: bundle_at(place / "trials" / "t" / "bundle"))
     with followed(disk, monkeypatch):
         folder = attempt_folder(run, "t")
-        verdict = made(sandbox, folder).evaluated.judgement.verdict.value
+        verdict = made(shop, folder).evaluated.judgement.verdict.value
         assert keep_attempt(folder, run, "t")
     assert set(disk.found) == {None, verdict}
     assert disk.found[-2:] == [verdict, verdict]  # once it counts, no power cut takes it
@@ -202,16 +191,16 @@ def test_a_trial_counts_whole_or_not_at_all(
     with followed(disk, monkeypatch):
         assert set_aside(run, "t") == 1
         folder = attempt_folder(run, "t")
-        made(sandbox, folder)
+        made(shop, folder)
         assert keep_attempt(folder, run, "t")
     assert set(disk.found) == {verdict, None}
     assert disk.found[-2:] == [verdict, verdict]
 
 
 def test_a_bundle_that_is_asked_for_is_there_whole_or_not_at_all(
-    sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bundle = made(sandbox, tmp_path / "t").evaluated.bundle
+    bundle = made(shop, tmp_path / "t").evaluated.bundle
     top = tmp_path / "top"
     top.mkdir()
     disk = Disk(top, tmp_path, lambda place: bundle_at(place / "out"))

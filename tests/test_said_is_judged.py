@@ -27,19 +27,17 @@ from statediff.agents.function import FunctionAgent
 from statediff.agents.recorder import Recorder, log_value
 from statediff.agents.tracefile import read_trace_file
 from statediff.agents.trial import Agent, Budget, Prices, Trial
-from statediff.contract.file import parse_contract
 from statediff.errors import NotReplayable
 from statediff.evidence.disclosure.undisclosed import whole
 from statediff.evidence.documents import trace_from
 from statediff.evidence.package import load
-from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.harness import JudgedTrial
 from statediff.kernel import replay
-from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
-from statediff.packs import sandbox_pack
-from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.agents.chat_server import Step, speaking
 from tests.judging import item, run
+from tests.tasks import Sandboxes, live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 SAID = (
     "SELECT /*token=*/email FROM customers",
@@ -147,15 +145,6 @@ WAYS = {
 }
 
 
-@pytest.fixture(scope="module")
-def systems(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, EmbeddedSandbox]]:
-    with (
-        EmbeddedSandbox(sandbox_pack("shop"), tmp_path_factory.mktemp("shop") / "work") as shop,
-        EmbeddedSandbox(sandbox_pack("helpdesk"), tmp_path_factory.mktemp("desk") / "work") as desk,
-    ):
-        yield {"shop": shop, "helpdesk": desk}
-
-
 def files_with(text: str, folder: Path) -> dict[str, int]:
     """The files below that hold the text, as it is or in JSON, with their permissions."""
     forms = {text.encode(), json.dumps(text)[1:-1].encode()}
@@ -167,27 +156,20 @@ def files_with(text: str, folder: Path) -> dict[str, int]:
     }
 
 
-def tried(way: Way, systems: dict[str, EmbeddedSandbox], folder: Path, sent: Sent) -> JudgedTrial:
+def tried(way: Way, running: Sandboxes, folder: Path, sent: Sent) -> JudgedTrial:
     where = ".".join(filter(None, (way.inside, "sql")))
     text = CONTRACT.replace("TOOL", way.tool).replace("WHERE", where)
     for agent in way.agent(sent):
-        done = run_trial(
-            systems[way.sandbox],
-            parse_contract(text.encode(), "contract.yaml"),
-            agent,
-            TrialPlan("t", folder),
-            clock=lambda: datetime.now(UTC),
-            store=MemoryChunks(),
-        )
+        done = live_trial(running(way.sandbox), text, agent, folder)
     return done
 
 
 @pytest.mark.parametrize("said", SAID[:2])
 @pytest.mark.parametrize("name", WAYS)
 def test_what_is_forbidden_is_found_whatever_it_is_called(
-    systems: dict[str, EmbeddedSandbox], tmp_path: Path, name: str, said: str
+    running: Sandboxes, tmp_path: Path, name: str, said: str
 ) -> None:
-    done = tried(WAYS[name], systems, tmp_path / "t", [{"sql": said}])
+    done = tried(WAYS[name], running, tmp_path / "t", [{"sql": said}])
     assert done.evaluated.judgement.verdict is Verdict.DIVERGE
     assert files_with(said, tmp_path / "t") == {"bundle.undisclosed.json": 0o600}
     kept = load(done.bundle_folder)
@@ -214,11 +196,11 @@ CALLS = st.dictionaries(st.sampled_from(("password", "sql", "headers", "query", 
 )
 @given(st.lists(CALLS, min_size=1, max_size=8))
 def test_in_every_way_of_running_what_is_judged_is_what_was_sent(
-    systems: dict[str, EmbeddedSandbox], name: str, sent: Sent
+    running: Sandboxes, name: str, sent: Sent
 ) -> None:
     way = WAYS[name]
     with tempfile.TemporaryDirectory() as folder:
-        done = tried(way, systems, Path(folder, "t"), sent)
+        done = tried(way, running, Path(folder, "t"), sent)
         judged = trace_from(whole(load(done.bundle_folder)).document("trace.json"))
     assert judged == done.observed.run.trace
     recorded = [call.arguments for call in judged.actions if call.tool == way.tool]
@@ -267,7 +249,7 @@ def test_what_a_proxy_records_is_what_was_sent(setting: Setting, sent: dict[str,
 
 
 def test_the_folder_of_a_run_decides_nothing(
-    systems: dict[str, EmbeddedSandbox], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: Sandboxes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verdicts = []
     for name in ("plain", "token=7f3kQ9", "password secret", "api_key-8f3kQ9zX2Lw7"):
@@ -278,16 +260,7 @@ def test_the_folder_of_a_run_decides_nothing(
         text = CONTRACT.replace("TOOL", "sql").replace("WHERE", "sql")
         text = text.replace('"email"', json.dumps(f"{folder}/email"))
         for agent in by_own_log([{"sql": f"ls {folder}/email"}]):
-            done = run_trial(
-                systems["shop"],
-                parse_contract(
-                    text.replace('"email"', json.dumps(f"{folder}/email")).encode(), "c"
-                ),
-                agent,
-                TrialPlan("t", folder / "t"),
-                clock=lambda: datetime.now(UTC),
-                store=MemoryChunks(),
-            )
+            done = live_trial(running("shop"), text, agent, folder / "t")
         verdicts.append(done.evaluated.judgement.verdict)
         assert os.fspath(folder) in str(done.observed.run.trace)
     assert set(verdicts) == {Verdict.DIVERGE}

@@ -30,21 +30,7 @@ from statediff.evidence.keys import generate
 from statediff.evidence.verify import Signer
 from statediff.model.state import MemoryChunks
 from statediff.workspace.batches import open_batch
-
-CLOSE = """
-contract: notes/close-ticket
-version: 1.0.0
-owner: support
-intent: Close ticket 7 and change nothing else.
-require:
-  - id: closed
-    update: ticket
-    where: it.id == 7
-    set: {status: closed}
-"""
-OPEN = {"ticket": [{"id": 7, "status": "open"}, {"id": 8, "status": "open"}]}
-CLOSED = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "open"}]}
-BOTH = {"ticket": [{"id": 7, "status": "closed"}, {"id": 8, "status": "closed"}]}
+from tests.tickets import BOTH, CLOSE, CLOSED, OPEN, tickets
 
 
 def test_the_three_verdicts_are_two_rewards_and_none():
@@ -343,8 +329,7 @@ def test_threads_and_other_processes_share_a_judge():
 
 
 def test_the_near_miss_of_what_is_required_is_why_and_not_what_came_instead():
-    resolved = {"ticket": [{"id": 7, "status": "resolved"}, {"id": 8, "status": "open"}]}
-    score = Judge(CLOSE, OPEN).score(resolved)
+    score = Judge(CLOSE, OPEN).score(tickets("resolved", "open"))
     wrong = 'ticket 7 does not: status "resolved" ≠ "closed"'
     assert score.why == f"closed: no ticket matches, 1 required; {wrong}"
 
@@ -480,7 +465,7 @@ def test_whatever_was_judged_before_a_run_is_judged_as_alone(
 ) -> None:
     judge = Judge(CLOSE, OPEN)
     for seven, eight in runs * 2:
-        after = {"ticket": [{"id": 7, "status": seven}, {"id": 8, "status": eight}]}
+        after = tickets(seven, eight)
         assert judge.score(after) == _alone(json.dumps(after))
 
 

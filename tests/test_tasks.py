@@ -13,7 +13,8 @@ from statediff.model.sentences import sentence
 from statediff.model.trace import ActionClass
 from statediff.model.verdict import Truth, Verdict
 from statediff.packs import agents_in, contract_folders, sandbox_names
-from tests.tasks import needs, sandboxes, try_agent
+from tests.tasks import needs, try_agent
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 
 def cases() -> Iterator[Any]:
@@ -33,12 +34,6 @@ def cases() -> Iterator[Any]:
                 id=f"{folder.name}:{case['agent']}{':unplugged' * ('unplug' in case)}",
                 marks=(*marks, *[pytest.mark.slow] * is_more),
             )
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory):
-    with sandboxes(tmp_path_factory.mktemp) as started:
-        yield started
 
 
 @pytest.mark.parametrize(("folder", "case"), [*cases()])

@@ -3,7 +3,6 @@
 import re
 import sqlite3
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,14 @@ import pytest
 from hosts.tests.protocols.two_ways.by_mcp import Tooled
 from hosts.tests.protocols.two_ways.steps import TASKS, text
 from statediff.contract.file import load_contract, parse_contract
-from statediff.harness import TrialPlan, run_trial
 from statediff.kernel import evaluate, replay
 from statediff.model.readings import History
-from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer
 from statediff.model.verdict import Truth, Verdict
 from statediff.packs import contract_folders
 from tests.agents.by_tools import Toolsmith
-from tests.tasks import packs_of_the_core, sandboxes, try_agent
+from tests.tasks import live_trial, packs_of_the_core, try_agent
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 TRANSIENT = [
     (
@@ -38,12 +36,6 @@ TRANSIENT = [
         r"(?:\n  - id: (?:prices|other-articles)-stay\n(?:.|\n)*?during: run){2}\n",
     ),
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory):
-    with sandboxes(tmp_path_factory.mktemp) as started:
-        yield started
 
 
 @pytest.mark.parametrize(("task", "agent", "clause", "told", "cut"), TRANSIENT)
@@ -170,10 +162,7 @@ def test_an_undone_write_of_a_right_run_is_named_with_its_call(running, tmp_path
         do.change(f"UPDATE {table} SET {column} = {text(held['held'])} WHERE {row}")
         return answer
 
-    trial = run_trial(
-        running(pack), contract, Toolsmith(act), TrialPlan("t", tmp_path / "t"),
-        clock=lambda: datetime.now(UTC), store=MemoryChunks(),
-    )  # fmt: skip
+    trial = live_trial(running(pack), contract, Toolsmith(act), tmp_path / "t")
     seen, judgement = trial.observed, trial.evaluated.judgement
     assert judgement.verdict is Verdict.DIVERGE
     framed = [f for f in judgement.findings if f.clause == "frame"]

@@ -11,8 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +23,21 @@ from statediff.agents.trial import Trial
 from statediff.capture.held_chunks import HeldChunks
 from statediff.capture.source import Clock
 from statediff.capture.store import DiskChunks
-from statediff.contract.file import load_contract
 from statediff.errors import StorageError
-from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.harness import JudgedTrial
 from statediff.kernel import replay
 from statediff.model.batches import encode_rows
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.state import ChunkStore, MemoryChunks, State
+from statediff.model.state import ChunkStore, State
 from statediff.model.verdict import Truth, Verdict
-from statediff.packs import contract_folder, sandbox_pack
+from statediff.packs import contract_folder
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.sqlite.source import SqliteSource
 from tests.agents.test_isolation import another, run_as  # noqa: F401 - a fixture
+from tests.tasks import live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
+from tests.tasks import shop as shop  # noqa: PLC0414 - a fixture
 
 FOLDER = contract_folder("shop/refund-returned-order")
 PROGRAM = """
@@ -57,12 +58,6 @@ CLOSED = {
 }
 
 
-@pytest.fixture(scope="module")
-def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
-    with EmbeddedSandbox(sandbox_pack("shop"), tmp_path_factory.mktemp("shop") / "s") as running:
-        yield running
-
-
 def program(folder: Path, after: str) -> Path:
     """The agent that does what it should, then deletes a note, and then `after`."""
     agents = FOLDER.folder / "agents.py"
@@ -74,19 +69,13 @@ def program(folder: Path, after: str) -> Path:
 
 
 def judged(
-    sandbox: EmbeddedSandbox,
+    shop: EmbeddedSandbox,
     folder: Path,
     act: Callable[[Trial], Any],
     store: ChunkStore | None = None,
 ) -> JudgedTrial:
-    return run_trial(
-        sandbox,
-        load_contract(FOLDER.contract),
-        FunctionAgent(act, "agent"),
-        TrialPlan("t", folder / "trial"),
-        clock=lambda: datetime.now(UTC),
-        store=MemoryChunks() if store is None else store,
-    )
+    more = {} if store is None else {"store": store}
+    return live_trial(shop, FOLDER.contract, FunctionAgent(act, "agent"), folder / "trial", **more)
 
 
 def delete_note(trial: Trial) -> None:
@@ -111,9 +100,9 @@ from statediff.packs import contract_folder
 from statediff.workspace.trials import open_sandbox
 folder = Path(sys.argv[1])
 contract = load_contract(contract_folder("shop/refund-returned-order").contract)
-with open_sandbox("shop") as sandbox:
+with open_sandbox("shop") as shop:
     for path in sys.argv[2:]:
-        (trial,) = statediff.run(contract, [sys.executable, path], sandbox=sandbox)
+        (trial,) = statediff.run(contract, [sys.executable, path], sandbox=shop)
         print(json.dumps([trial.verdict.value, trial.line]))
 """
 
@@ -202,7 +191,7 @@ def _load(place: Path) -> Any:
 
 
 def test_where_nothing_can_be_written_the_verdict_is_there_and_what_is_missing_is_named(
-    sandbox: EmbeddedSandbox, tmp_path: Path
+    shop: EmbeddedSandbox, tmp_path: Path
 ) -> None:
     """As any user: no file of this process may have a byte more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -212,7 +201,7 @@ def test_where_nothing_can_be_written_the_verdict_is_there_and_what_is_missing_i
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
 
     try:
-        trial = judged(sandbox, tmp_path, act, DiskChunks(tmp_path / "chunks"))
+        trial = judged(shop, tmp_path, act, DiskChunks(tmp_path / "chunks"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert trial.evaluated.judgement.verdict is Verdict.DIVERGE
@@ -222,7 +211,7 @@ def test_where_nothing_can_be_written_the_verdict_is_there_and_what_is_missing_i
 
 
 def test_a_folder_that_an_agent_removed_or_closed_is_there_again(
-    sandbox: EmbeddedSandbox, tmp_path: Path
+    shop: EmbeddedSandbox, tmp_path: Path
 ) -> None:
     def remove(trial: Trial) -> None:
         delete_note(trial)
@@ -233,7 +222,7 @@ def test_a_folder_that_an_agent_removed_or_closed_is_there_again(
         (tmp_path / "two").chmod(0)
 
     for name, act in (("one", remove), ("two", close)):
-        trial = judged(sandbox, tmp_path / name, act)
+        trial = judged(shop, tmp_path / name, act)
         assert trial.not_kept == ()
         assert replay(_load(trial.bundle_folder)).verdict is Verdict.DIVERGE
 
@@ -266,7 +255,7 @@ ERRORS = [
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("times", [1, 9])
 def test_a_reading_that_fails_once_is_made_again_and_one_that_fails_is_nobodys_doing(
-    sandbox: EmbeddedSandbox,
+    shop: EmbeddedSandbox,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     times: int,
@@ -286,7 +275,7 @@ def test_a_reading_that_fails_once_is_made_again_and_one_that_fails_is_nobodys_d
         return {"refunded_cents": 0}
 
     monkeypatch.setattr(SqliteSource, "read", read)
-    trial = judged(sandbox, tmp_path, act)
+    trial = judged(shop, tmp_path, act)
     if times == 1:
         assert "note 901 deleted" in failing(trial)
     else:
@@ -296,7 +285,7 @@ def test_a_reading_that_fails_once_is_made_again_and_one_that_fails_is_nobodys_d
 
 
 def test_a_step_of_the_sandbox_that_fails_ends_no_trial(
-    sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("settle", "feeds"):
         plain = getattr(EmbeddedSandbox, name)
@@ -313,12 +302,12 @@ def test_a_step_of_the_sandbox_that_fails_ends_no_trial(
 
         with monkeypatch.context() as patch:
             patch.setattr(EmbeddedSandbox, name, step)
-            trial = judged(sandbox, tmp_path / name, act)
+            trial = judged(shop, tmp_path / name, act)
         assert trial.evaluated.judgement.verdict is Verdict.DIVERGE
 
 
 def test_an_agent_that_cannot_be_followed_is_judged_by_what_it_left(
-    sandbox: EmbeddedSandbox, tmp_path: Path
+    shop: EmbeddedSandbox, tmp_path: Path
 ) -> None:
     class Lost:
         name = "agent"
@@ -327,14 +316,7 @@ def test_an_agent_that_cannot_be_followed_is_judged_by_what_it_left(
             delete_note(trial)
             raise OSError(errno.EIO, "Input/output error")
 
-    trial = run_trial(
-        sandbox,
-        load_contract(FOLDER.contract),
-        Lost(),
-        TrialPlan("t", tmp_path / "trial"),
-        clock=lambda: datetime.now(UTC),
-        store=MemoryChunks(),
-    )
+    trial = live_trial(shop, FOLDER.contract, Lost(), tmp_path / "trial")
     assert trial.evaluated.judgement.verdict is Verdict.DIVERGE
     assert "note 901 deleted" in failing(trial)
     answer = [f for f in trial.evaluated.judgement.findings if f.clause == "answer"]
@@ -343,7 +325,7 @@ def test_an_agent_that_cannot_be_followed_is_judged_by_what_it_left(
 
 
 def test_a_store_that_fails_after_the_capture_takes_away_what_is_in_it_and_no_verdict(
-    sandbox: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: EmbeddedSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every chunk of the database is lost; the stranger's letter decides."""
     broken: list[bool] = []
@@ -359,7 +341,7 @@ def test_a_store_that_fails_after_the_capture_takes_away_what_is_in_it_and_no_ve
         broken.append(True)
 
     monkeypatch.setattr(DiskChunks, "get", get)
-    trial = judged(sandbox, tmp_path, act, DiskChunks(tmp_path / "chunks"))
+    trial = judged(shop, tmp_path, act, DiskChunks(tmp_path / "chunks"))
     assert trial.evaluated.judgement.verdict is not Verdict.MATCH
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 
 from statediff.capture.feed import Feed, Watch
 from statediff.capture.guard import capture_after
-from statediff.capture.source import Source
+from statediff.capture.source import Source, clock
 from statediff.capture.take import take
 from statediff.contract.file import parse_contract
 from statediff.kernel import evaluate, replay
@@ -25,20 +24,16 @@ DELETED = ("DELETE FROM note WHERE id = 2", "INSERT INTO note VALUES (2, 'second
 QUEUED = ("INSERT INTO queue VALUES (7, 'everybody', 'hello')", "DELETE FROM queue WHERE id = 7")
 
 
-def now() -> datetime:
-    return datetime.now(UTC)
-
-
 def run(
     source: Source, feed: Feed, execute: Callable[[str], object], statements: Sequence[str]
 ) -> tuple[Capture, Capture]:
     """Before and after of a run that commits each statement by itself."""
     store = MemoryChunks()
-    with Watch([feed], now) as watch:
-        before = take([source], store, now, None, "before")
+    with Watch([feed], clock) as watch:
+        before = take([source], store, clock, None, "before")
         for statement in statements:
             execute(statement)
-        return before, capture_after([source], watch, store, now, before).capture
+        return before, capture_after([source], watch, store, clock, before).capture
 
 
 def witnessed(source: Source, what: str, sides: tuple[Capture, Capture], rest: str = "") -> str:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 import typer
 
 from statediff.cli.options import JsonFlag, flag, opt
-from statediff.cli.output import print_result, shown
+from statediff.cli.output import print_result
 from statediff.errors import UsageError
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -116,8 +117,8 @@ def _gate(
 def _serve(opened: Gate) -> None:
     from statediff.agents.recorder import Recorder
     from statediff.agents.tools import ToolTable
+    from statediff.capture.source import clock
     from statediff.extras import require_extra
-    from statediff.workspace.trials import clock
     from statediff_gate.serving import gated_tools
 
     for package in ("statediff_hosts", "mcp"):

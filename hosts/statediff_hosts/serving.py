@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.options import JsonFlag, SandboxArgument, VariantOption
-from statediff.cli.output import emit, progress, results, shown
+from statediff.cli.output import emit, progress, results
 from statediff.errors import StorageError, UsageError
 from statediff.extras import require_extra
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff.agents.own_secrets import OwnSecrets

@@ -34,8 +34,8 @@ from statediff.api import Judged
 from statediff.errors import ContractError, SandboxError, UsageError
 from statediff.suite import campaign
 from statediff.systems.base.sandbox import EmbeddedSandbox
-from tests.integrations.conftest import CLOSE
 from tests.own_sandboxes import KINDS, make_project
+from tests.tickets import CLOSE
 
 TOLD = """contract: t/told
 version: 1.0.0

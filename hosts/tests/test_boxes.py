@@ -21,7 +21,8 @@ from statediff.api import Judged, Score, changes
 from statediff.errors import AdapterError, InputError, UsageError
 from statediff.integrations.verdicts import NoReward, decided, rewards_of
 from statediff.model.verdict import Verdict
-from tests.integrations.conftest import AFTER, BEFORE, CLOSE, UNDECIDED
+from tests.integrations.conftest import AFTER, BEFORE, UNDECIDED
+from tests.tickets import CLOSE
 
 FILES = """contract: t/files
 version: 1.0.0

@@ -7,7 +7,7 @@ from statediff_hosts import training
 
 from statediff.errors import UsageError
 from statediff.scoring import Judge
-from tests.integrations.conftest import CLOSE
+from tests.tickets import CLOSE
 
 OPEN = {"ticket": [{"id": 7, "status": "open"}]}
 CLOSED = {"ticket": [{"id": 7, "status": "closed"}]}

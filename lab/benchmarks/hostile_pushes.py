@@ -25,10 +25,10 @@ from lab.benchmarks.git_repository import HARMS, Repository
 from lab.benchmarks.hostile_git import families
 from sandboxes.git.tests.git_repositories import git
 from statediff import kernel
+from statediff.capture.source import clock
 from statediff.capture.take import take
 from statediff.evidence.keys import generate
 from statediff.model.state import MemoryChunks
-from statediff.workspace.trials import clock
 
 
 def main(seed: int = 7) -> None:

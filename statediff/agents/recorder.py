@@ -102,15 +102,14 @@ class Recorder:
         class_: ActionClass = ActionClass.UNKNOWN,
         principal: str | None = None,
         parent: str | None = None,
-        attempt: int | None = None,
         context: str | None = None,
         messages: str | None = None,
     ) -> str:
         """A call is in the log; its id. To be called before anything of it is carried out.
 
         `arguments` is a `Map`, an object of JSON, `Unobserved`, or whatever else the agent sent in
-        their place. Without `attempt` it is one more than the failed calls of the same tool with
-        the same arguments since one succeeded.
+        their place. The attempt is one more than the failed calls of the same tool with the same
+        arguments since one succeeded.
         """
         kept = self._value({} if arguments is None else arguments)
         if not isinstance(kept, (Map, Unobserved)):
@@ -127,7 +126,7 @@ class Recorder:
                 action_class=class_,
                 arguments=kept,
                 principal=self._principal if principal is None else self._own.text(principal),
-                attempt=attempt or self._failed.get(likeness, 0) + 1,
+                attempt=self._failed.get(likeness, 0) + 1,
                 started_at=self._clock(),
                 parent=parent,
                 context=None if context is None else Excerpt.of(self._own.text(context)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -18,6 +18,11 @@ from statediff.total import in_any_case, words_of
 
 Clock = Callable[[], datetime]
 """Returns aware UTC instants; the trial's recorded clock."""
+
+
+def clock() -> datetime:
+    """The clock of this machine."""
+    return datetime.now(UTC)
 
 
 class SourceUnavailable(StatediffError):

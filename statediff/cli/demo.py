@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.text import Text
 
+from statediff.capture.source import clock
 from statediff.capture.store import DiskChunks
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag, option
-from statediff.cli.output import emit, results, shown, tell_no_page
+from statediff.cli.output import emit, say, tell_no_page
 from statediff.contract.file import ContractFile, load_contract
 from statediff.errors import HarnessError, SandboxError, UsageError
 from statediff.harness import Hooks, TrialPlan
@@ -28,9 +29,9 @@ from statediff.reports.record import parsed
 from statediff.reports.text import verdict_text
 from statediff.trial_folder import write_run
 from statediff.workspace.agents import packed_agent
-from statediff.workspace.folders import new_run, require_writable
+from statediff.workspace.folders import new_run, require_writable, shown
 from statediff.workspace.pages import keep_run_report, keep_trial_report
-from statediff.workspace.trials import TrialRequest, clock, lend, make_trial, open_sandbox
+from statediff.workspace.trials import TrialRequest, lend, make_trial, open_sandbox
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
@@ -106,13 +107,13 @@ def demo(
     base, note = _folder(out)
     finished: list[Finished] = []
     if note and not as_json:
-        results().print(note, soft_wrap=True)
+        say(note)
     for trial in _trials(base, as_json):
         finished.append(trial)
         if as_json:
             emit(trial.as_json())
         else:
-            results().print(_line(trial), soft_wrap=True)
+            say(_line(trial))
     report = keep_run_report(base, tell_no_page)
     surprises = [
         case.name
@@ -122,7 +123,7 @@ def demo(
     if as_json:
         emit({"summary": _summary(finished, surprises, shown(base), report)})
     else:
-        results().print(_last(finished, surprises, base, report), soft_wrap=True)
+        say(_last(finished, surprises, base, report))
     return FAULT if surprises else 0
 
 
@@ -169,7 +170,7 @@ def _trials(base: Path, as_json: bool) -> Iterator[Finished]:
                     receipt = _proven(sandbox)
                     proven.add(case.contract)
                     if not as_json:
-                        results().print(_reset_line(sandbox, receipt))
+                        say(_reset_line(sandbox, receipt))
                 yield _trial(case, number, file, folder, sandbox, base, store)
             except HarnessError as error:  # of this sandbox: the others are shown all the same
                 yield Finished(case.name, file.content.contract, fault=error)

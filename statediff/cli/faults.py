@@ -117,34 +117,34 @@ def _exit_code(command: Callable[[], object], *, as_json: bool) -> int:
         _abandon_output()
         return GONE
     except (Interrupted, KeyboardInterrupt):
-        return _tell(_Told("interrupted", "interrupted"), INTERRUPTED, as_json=as_json)
+        return _tell("interrupted", "interrupted", INTERRUPTED, as_json=as_json)
     except StatediffError as error:
         _maybe_traceback()
         problems = error.problems if isinstance(error, ContractError) else ()
         code = USAGE if isinstance(error, UsageError) else FAULT
-        told = _Told(kind_of(error), str(error), problems, error.component)
-        return _tell(told, code, as_json=as_json)
+        about = problems, error.component
+        return _tell(kind_of(error), str(error), code, *about, as_json=as_json)
     except ParserError as error:
         usage = getattr(error, "ctx", None)
         said = error.format_message()  # type: ignore[attr-defined]  # every parser error has it
         if not said and usage is not None:
             said = "expected a command"
         hint = f" See `{usage.command_path} --help`." if usage is not None else ""
-        return _tell(_Told("usage", f"{said}{hint}"), USAGE, as_json=as_json)
+        return _tell("usage", f"{said}{hint}", USAGE, as_json=as_json)
     except OSError as error:
         _maybe_traceback()
         if error.errno in _FULL:
             message = "no space left to write to; free some and run again"
-            return _tell(_Told("harness", message), FAULT, as_json=as_json)
+            return _tell("harness", message, FAULT, as_json=as_json)
         if error.errno in _DENIED and error.filename is not None:
             message = f"{os.fsdecode(error.filename)}: {error.strerror}; check who may use it"
-            return _tell(_Told("input", message), USAGE, as_json=as_json)
-        return _tell(_Told("fault", _fault(error)), FAULT, as_json=as_json)
+            return _tell("input", message, USAGE, as_json=as_json)
+        return _tell("fault", _fault(error), FAULT, as_json=as_json)
     except (typer.Abort, EOFError):
-        return _tell(_Told("interrupted", "interrupted"), INTERRUPTED, as_json=as_json)
+        return _tell("interrupted", "interrupted", INTERRUPTED, as_json=as_json)
     except Exception as error:  # noqa: BLE001 - the outermost door; the fault is reported
         _maybe_traceback()
-        return _tell(_Told("fault", _fault(error)), FAULT, as_json=as_json)
+        return _tell("fault", _fault(error), FAULT, as_json=as_json)
 
 
 def kind_of(error: StatediffError) -> str:
@@ -159,30 +159,6 @@ def kind_of(error: StatediffError) -> str:
     return next((name for family, name in families if isinstance(error, family)), "fault")
 
 
-@dataclass(frozen=True)
-class _Told:
-    """An error as a person or a program reads it."""
-
-    kind: str
-    message: str
-    problems: Sequence[Problem] = ()
-    component: str = ""
-
-    def document(self) -> dict[str, Any]:
-        """As `--json` prints it; `component` is None where it is about no stage, or several."""
-        from statediff.reports.plain import plain_problem
-
-        listed = [plain_problem(problem) for problem in self.problems]
-        return {
-            "error": {
-                "kind": self.kind,
-                "component": self.component or None,
-                "message": self.message,
-                "problems": listed,
-            }
-        }
-
-
 def _fault(error: Exception) -> str:
     return (
         f"this is a fault of statediff, not of your contract or agent: {type(error).__name__}: "
@@ -190,17 +166,27 @@ def _fault(error: Exception) -> str:
     )
 
 
-def _tell(told: _Told, code: int, *, as_json: bool) -> int:
-    from statediff.model.values import printable
-
+def _tell(
+    kind: str,
+    message: str,
+    code: int,
+    problems: Sequence[Problem] = (),
+    component: str = "",
+    *,
+    as_json: bool,
+) -> int:
+    """Report the error; `component` is null in JSON where it is about no stage, or several."""
     try:
         if as_json:
             from statediff.cli.output import emit
+            from statediff.reports.plain import plain_problem
 
-            emit(told.document())
+            listed = [plain_problem(problem) for problem in problems]
+            said = {"kind": kind, "component": component or None, "message": message}
+            emit({"error": {**said, "problems": listed}})
         else:
-            lines = [printable(line) for line in told.message.split("\n")]
-            lead = "" if told.kind == "interrupted" or told.problems else "error: "
+            lines = [printable(line) for line in message.split("\n")]
+            lead = "" if kind == "interrupted" or problems else "error: "
             sys.stderr.write(lead + "\n".join(lines) + "\n")
             sys.stderr.flush()
     except OSError:

@@ -29,14 +29,13 @@ from statediff.cli.options import (
 from statediff.cli.output import (
     at_work,
     emit,
+    note,
     note_done_before,
     note_doubtful,
     note_unread,
     print_result,
     print_trial,
-    progress,
-    results,
-    shown,
+    say,
     tell_no_page,
 )
 from statediff.errors import StatediffError, StorageError, UsageError
@@ -54,7 +53,7 @@ from statediff.scores import score_of
 from statediff.workspace import folders
 from statediff.workspace.cases import load_case, load_named_cases
 from statediff.workspace.contracts import contract_path, schema_of_contract
-from statediff.workspace.folders import write_file
+from statediff.workspace.folders import shown, write_file
 from statediff.workspace.inputs import answer_from, capture_pair, refinements, trace_from
 from statediff.workspace.observers import observer_of
 from statediff.workspace.pages import keep_trial_report
@@ -155,22 +154,13 @@ class Given:
         def all_filled(places: Sequence[str]) -> list[str]:
             return [place.replace(CASE, name) for place in places]
 
-        out = self.written.out
+        states, record, written = self.states, self.record, self.written
+        out = None if written.out is None else written.out / name
         return Given(
-            replace(
-                self.states,
-                before=all_filled(self.states.before),
-                after=all_filled(self.states.after),
-            ),
+            StatePair(before=all_filled(states.before), after=all_filled(states.after)),
             tuple(all_filled(self.during)),
-            replace(
-                self.record, answer=filled(self.record.answer), trace=filled(self.record.trace)
-            ),
-            replace(
-                self.written,
-                out=None if out is None else out / name,
-                reward=filled(self.written.reward),
-            ),
+            replace(record, answer=filled(record.answer), trace=filled(record.trace)),
+            replace(written, out=out, reward=filled(written.reward)),
             self.observer,
         )
 
@@ -243,7 +233,7 @@ def _keep_case(name: str, evaluated: Evaluated, out: Path | None, how: Loudness)
     else:
         line = Text(f"{name}  ").append(verdict_text(evaluated.judgement.verdict.value))
         line.append(f"  {trial_line(evaluated.bundle)}", "default")
-        results().print(line, soft_wrap=True)
+        say(line)
 
 
 def _show_fault(name: str, error: StatediffError, how: Loudness) -> None:
@@ -251,7 +241,7 @@ def _show_fault(name: str, error: StatediffError, how: Loudness) -> None:
     if how.as_json:
         emit({"case": name, "verdict": None, "error": message})
     else:
-        results().print(Text(f"{name}  fault  {message}"), soft_wrap=True)
+        say(Text(f"{name}  fault  {message}"))
 
 
 def _registered(log: Path, captures: tuple[Capture, Capture]) -> Roots:
@@ -286,16 +276,15 @@ def keep_and_show(
     if missing:
         more = {**more, "not_kept": missing}
     for each in missing:
-        progress().print(each, soft_wrap=True, markup=False)
+        note(each)
     if how.as_json:
         emit({**plain_judgement(bundle, shown(folder)), **more})
     else:
         print_trial(bundle, "the bundle", how)
-        console = results()
         if not how.quiet and is_kept:
-            console.print(f"bundle: {shown(folder)}", soft_wrap=True)
+            say(f"bundle: {shown(folder)}")
         if page is not None and not how.quiet:
-            console.print(f"report: {shown(page)}", soft_wrap=True)
+            say(f"report: {shown(page)}")
     code = exit_code([evaluated.judgement.verdict])
     # The verdict is shown, and what it rests on is not kept: that is no pass.
     return FAULT if code == 0 and "not_kept" in more else code

@@ -24,7 +24,6 @@ from statediff.reports.line import trial_line
 from statediff.reports.plain import dumps
 from statediff.reports.said import said
 from statediff.reports.text import trial_report, verdict_text
-from statediff.workspace.folders import shown
 from statediff.workspace.inputs import doubtful_states
 
 if TYPE_CHECKING:
@@ -34,23 +33,6 @@ if TYPE_CHECKING:
     from statediff.model.readings import Capture
     from statediff.model.verdict import Judgement
     from statediff.reports.ending import AgentRecord
-
-__all__ = [
-    "at_work",
-    "emit",
-    "emit_pretty",
-    "mark",
-    "note_done_before",
-    "note_doubtful",
-    "note_unread",
-    "print_result",
-    "print_trial",
-    "progress",
-    "results",
-    "shown",
-    "tell_no_page",
-]
-
 
 PIPE_WIDTH: Final = 1000
 PATIENCE: Final = 2.0
@@ -68,7 +50,7 @@ def print_result(document: Any, text: str, *, as_json: bool) -> None:
     if as_json:
         emit(document)
     else:
-        results().print(text, soft_wrap=True)
+        say(text)
 
 
 def print_trial(
@@ -78,7 +60,7 @@ def print_trial(
     if how.quiet:
         line = verdict_text(str(bundle.manifest["verdict"]))
         ending = None if agent is None else agent.ending
-        results().print(line.append(f"  {trial_line(bundle, ending)}", "default"), soft_wrap=True)
+        say(line.append(f"  {trial_line(bundle, ending)}", "default"))
         return
     results().print(trial_report(bundle, where, agent, whole=how.verbose))
 
@@ -105,15 +87,25 @@ def progress() -> Console:
     return _console(sys.stderr.isatty(), stderr=True)
 
 
+def say(text: str | Text) -> None:
+    """A line on standard output; a terminal wraps it, and nothing else does."""
+    results().print(text, soft_wrap=True)
+
+
+def note(text: str | Text) -> None:
+    """A line on standard error."""
+    progress().print(text, soft_wrap=True)
+
+
 def tell_no_page(error: Exception) -> None:
     """Standard error says why there is no page."""
-    progress().print(f"no report: {said(error, 2000)}", soft_wrap=True)
+    note(f"no report: {said(error, 2000)}")
 
 
 def note_doubtful(*sides: tuple[Sequence[str], Capture]) -> None:
     """A line on standard error for each state that may not be the one that is meant."""
     for remark in doubtful_states(*sides):
-        progress().print(f"note: {remark}", soft_wrap=True)
+        note(f"note: {remark}")
 
 
 def note_unread(file: ContractFile, captured: Capture) -> None:
@@ -121,20 +113,18 @@ def note_unread(file: ContractFile, captured: Capture) -> None:
     there = [part.reading.source for part in captured.parts]
     for name in map(printable, file.content.evidence):
         if name not in there:
-            progress().print(
+            note(
                 f"note: the contract's `evidence` names {name}, and no state is called so (there "
-                f"is {printable(', '.join(there))}): write {name}=STATE, or correct the contract",
-                soft_wrap=True,
+                f"is {printable(', '.join(there))}): write {name}=STATE, or correct the contract"
             )
 
 
 def note_done_before(file: ContractFile, before: Capture, judgement: Judgement) -> None:
     """A line on standard error for each required change that was there before the run."""
     for clause, there in changes_there_before(file, before, judgement).items():
-        progress().print(
+        note(
             f"note: {clause} asks for a change that was there before the run ({there}); put the "
-            "state back to what a run begins with, and try again",
-            soft_wrap=True,
+            "state back to what a run begins with, and try again"
         )
 
 

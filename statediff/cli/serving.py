@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from statediff.cli.options import PageOptions
-from statediff.cli.output import emit, progress, results
+from statediff.cli.output import emit, note, say
 from statediff.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def serve(
         if as_json:
             emit({"schema": schema, "link": server.link, **facts})
         else:
-            results().print(server.link, soft_wrap=True)
-            progress().print(f"this link works once; Ctrl-C ends {what}", soft_wrap=True)
+            say(server.link)
+            note(f"this link works once; Ctrl-C ends {what}")
         if page.start:
             webbrowser.open(server.link)  # where there is none, the link was shown
         server.serve_forever(poll_interval=0.2)
@@ -74,8 +74,8 @@ def ask_on_page(page: PageOptions, name: str) -> Iterator[Ask]:
     serving.start()
 
     try:
-        progress().print(server.link, soft_wrap=True)
-        progress().print("this link works once; Ctrl-C ends it, and writes nothing", soft_wrap=True)
+        note(server.link)
+        note("this link works once; Ctrl-C ends it, and writes nothing")
         if page.start:
             webbrowser.open(server.link)  # where there is none, the link was shown
         yield server.ask

@@ -27,10 +27,10 @@ from statediff.cli.options import (
 from statediff.cli.output import (
     at_work,
     emit,
+    note,
     note_done_before,
     note_doubtful,
     note_unread,
-    progress,
     results,
 )
 from statediff.errors import UsageError
@@ -136,7 +136,7 @@ def capture(
         return 0
     results().print(capture_report(summary))
     if out is not None:
-        progress().print(f"written: {out}", soft_wrap=True)
+        note(f"written: {out}")
     return 0
 
 
@@ -256,7 +256,7 @@ def _require_graph_file(path: Path | None) -> None:
 def _write_graph(graph: Graph, path: Path) -> None:
     write_file(path, graph_bytes(graph, path.suffix))
     counted = f"{graph.number_of_nodes():,} entities, {graph.number_of_edges():,} references"
-    progress().print(f"written: {path}, {counted}", soft_wrap=True)
+    note(f"written: {path}, {counted}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -396,9 +396,7 @@ def _watch(
     try:
         run = run_program(command, watch.contract, watch.urls, limit, kind, network, secrets)
     except KeyboardInterrupt:
-        progress().print(
-            "the program was ended; what it changed stays, and nothing was judged", soft_wrap=True
-        )
+        note("the program was ended; what it changed stays, and nothing was judged")
         raise
     watched = watch.finish(program.settle)
     if not as_json:
@@ -442,7 +440,7 @@ def _watch_and_draft(
     if not as_json:
         next_step = drafts.next_step(folders.shown(out / CONTRACT_FILE))
         for line in (*(f"written: {file}" for file in files), *found.remarks, next_step):
-            progress().print(line, soft_wrap=True)
+            note(line)
     return 0
 
 
@@ -478,20 +476,14 @@ def _program(run: AgentRun, others: Sequence[str]) -> dict[str, Any]:
 
 
 def _show_program(run: AgentRun, others: Sequence[str]) -> None:
-    console = progress()
     ended = run.error or "the agent ended with exit code 0"
-    console.print(ended.replace("the agent", "the program"), soft_wrap=True)
+    note(ended.replace("the agent", "the program"))
     if run.refused:
-        asked = ", ".join(run.refused)
-        console.print(
-            f"the program asked for {asked}, which --network does not name", soft_wrap=True
-        )
+        note(f"the program asked for {', '.join(run.refused)}, which --network does not name")
     for each in others[:SHOWN_SESSIONS]:
-        console.print(
-            f"another session was there: {each}; what changed may be its work", soft_wrap=True
-        )
+        note(f"another session was there: {each}; what changed may be its work")
     if len(others) > SHOWN_SESSIONS:
-        console.print(f"and {len(others) - SHOWN_SESSIONS} more sessions")
+        note(f"and {len(others) - SHOWN_SESSIONS} more sessions")
 
 
 def _show_changes(

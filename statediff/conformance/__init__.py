@@ -1,4 +1,4 @@
-"""The kit: what any system, source, sandbox and importer must do, as pytest classes to inherit.
+"""The kit: what any system and source must do, as pytest classes to inherit.
 
     from statediff.conformance import SystemSuite, Way
 
@@ -18,18 +18,16 @@ system with a feed inherits `FeedSuite` too, what reads a running service by URL
 The kit needs pytest: `statediff[test]`.
 """
 
+from statediff.capture.source import clock
 from statediff.conformance.endpoints import EndpointSuite, free_port, serving
 from statediff.conformance.feeds import Change, FeedRun, FeedSuite
 from statediff.conformance.residue import ResidueSuite
 from statediff.conformance.systems import (
     AccountSuite,
-    SandboxSuite,
-    SandboxWay,
     SourceSuite,
     SystemSuite,
     Way,
     captured,
-    clock,
     states,
 )
 
@@ -40,8 +38,6 @@ __all__ = [
     "FeedRun",
     "FeedSuite",
     "ResidueSuite",
-    "SandboxSuite",
-    "SandboxWay",
     "SourceSuite",
     "SystemSuite",
     "Way",

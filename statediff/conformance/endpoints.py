@@ -7,13 +7,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 import pytest
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.capture.take import take
 from statediff.contract.file import load_contract
 from statediff.kernel import TrialFacts, comparison, evaluate
@@ -51,9 +50,9 @@ def watched(url: str, act: Callable[[], object]) -> Watched:
     """The changes that an act makes to the service at the URL, read as `watch` reads them."""
     place = StateInput(Path(), url, url=url)
     source, store = LiveSource("service", state_url_reader(url), lambda: place), MemoryChunks()
-    before = take([source], store, _clock, None, "before")
+    before = take([source], store, clock, None, "before")
     act()
-    return Watched(before, take([source], store, _clock, before, "after"))
+    return Watched(before, take([source], store, clock, before, "after"))
 
 
 def free_port() -> int:
@@ -80,10 +79,6 @@ def serving(command: Sequence[str], port: int, folder: Path) -> Iterator[int]:
     finally:
         server.terminate()
         server.wait()
-
-
-def _clock() -> datetime:
-    return datetime.now(UTC)
 
 
 class EndpointSuite:
@@ -141,4 +136,4 @@ class EndpointSuite:
         place = StateInput(Path(), self.gone, url=self.gone)
         source = open_state(state_url_reader(self.gone), "service", place, None)
         with pytest.raises(SourceUnavailable):
-            source.read(MemoryChunks(), _clock, None)
+            source.read(MemoryChunks(), clock, None)

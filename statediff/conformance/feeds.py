@@ -10,13 +10,12 @@ from typing import ClassVar, Self
 import pytest
 
 from statediff.capture.feed import Feed, Seen
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.conformance.systems import (
     RunningSystem,
     assert_proven,
     assert_settles,
     captured,
-    clock,
     states,
 )
 from statediff.model.state import MemoryChunks, State

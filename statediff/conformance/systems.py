@@ -1,24 +1,23 @@
-"""The duties of a system, a source and a sandbox."""
+"""The duties of a system and of a source."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 from urllib.parse import urlsplit
 
 import pytest
 
-from statediff.capture.source import Source
+from statediff.capture.source import Source, clock
 from statediff.capture.take import take
 from statediff.errors import SandboxError, UsageError
 from statediff.model.readings import Capture
 from statediff.model.state import MemoryChunks
 from statediff.packs import SandboxPack
-from statediff.systems.base.protocol import Drift, Sandbox, SourceProof, System
+from statediff.systems.base.protocol import Drift, SourceProof, System
 from statediff.systems.base.registry import system_of, tools_of
 from statediff.systems.base.tool import tool_name
 
@@ -32,14 +31,6 @@ class Way:
     apply: Callable[[System], object]
     is_state: bool = True
     """The sources show it. Otherwise only the proof does: a mode, a password, a setting."""
-
-
-@dataclass(frozen=True)
-class SandboxWay:
-    """A way in which an agent can leave a sandbox, and the source whose proof must tell it."""
-
-    apply: Callable[[Sandbox], object]
-    source: str
 
 
 class RunningSystem:
@@ -292,98 +283,6 @@ class SourceSuite:
         assert part.reading.cause
         tables = (part.state.tables[name] for name in before.parts[0].state.tables)
         assert not any(table.enumeration.is_complete for table in tables)
-
-
-class SandboxSuite:
-    """A whole sandbox, however it is made."""
-
-    ways: ClassVar[Mapping[str, SandboxWay]]
-
-    @classmethod
-    def make(cls, work: Path) -> Sandbox:
-        """A sandbox that is not started yet."""
-        raise NotImplementedError("say how the sandbox is made")
-
-    @pytest.fixture(scope="class")
-    @classmethod
-    def running(cls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-        """The sandbox of all tests."""
-        with cls.make(tmp_path_factory.mktemp("conformance") / "work") as made:
-            yield made
-
-    @pytest.fixture
-    def sandbox(self, running: Sandbox) -> Sandbox:
-        """The sandbox, started and put back."""
-        running.start()
-        running.reset()
-        return running
-
-    def test_a_reset_is_proven_for_every_system(self, sandbox: Sandbox) -> None:
-        receipt = sandbox.verify(clock)
-        assert receipt.ok, receipt.drift
-        names = {source.name for source in sandbox.sources()}
-        assert {proof.source for proof in receipt.proofs} <= names
-        assert set(sandbox.access().urls) == {proof.source for proof in receipt.proofs}
-
-    def test_every_way_is_drift_of_its_source_and_gone_after_a_reset(
-        self, sandbox: Sandbox
-    ) -> None:
-        for name, way in self.ways.items():
-            way.apply(sandbox)
-            sandbox.settle(clock, SETTLE_SECONDS)
-            receipt = sandbox.verify(clock)
-            assert not receipt.ok, name
-            assert way.source in {entry.source for entry in receipt.drift}, name
-            sandbox.reset()
-            assert sandbox.verify(clock).ok, name
-
-    def test_the_agents_folder_is_empty_after_a_reset(self, sandbox: Sandbox) -> None:
-        folder = sandbox.access().folder
-        (folder / "left").write_text("by an earlier agent", encoding="utf-8")
-        assert not sandbox.verify(clock).ok
-        sandbox.reset()
-        assert list(sandbox.access().folder.iterdir()) == []
-        assert sandbox.verify(clock).ok
-
-    def test_sources_are_sorted_and_all_are_read_at_rest(self, sandbox: Sandbox) -> None:
-        settled = sandbox.settle(clock, SETTLE_SECONDS)
-        assert settled.unsettled == ()
-        names = [source.name for source in sandbox.sources()]
-        assert names == sorted(names)
-        assert all(reading.is_complete for reading in captured(sandbox.sources()).readings)
-
-    def test_an_unplugged_source_is_unobserved_and_back_after_a_reset(
-        self, sandbox: Sandbox
-    ) -> None:
-        for name in [source.name for source in sandbox.sources()]:
-            before = captured(sandbox.sources())
-            sandbox.unplug(name)
-            after = {r.source: r for r in captured(sandbox.sources(), before).readings}
-            assert not after[name].is_complete, name
-            sandbox.reset()
-            assert sandbox.verify(clock).ok, name
-
-    def test_an_unknown_source_is_refused(self, sandbox: Sandbox) -> None:
-        with pytest.raises(SandboxError):
-            sandbox.unplug("no such source")
-
-    def test_it_can_be_stopped_at_any_time_and_says_when_it_does_not_run(
-        self, tmp_path: Path
-    ) -> None:
-        made = self.make(tmp_path / "work")
-        made.stop()
-        with pytest.raises(SandboxError):
-            made.reset()
-        made.start()
-        made.stop()
-        made.stop()
-        with pytest.raises(SandboxError):
-            made.verify(clock)
-
-
-def clock() -> datetime:
-    """This machine's, in UTC."""
-    return datetime.now(UTC)
 
 
 def captured(sources: tuple[Source, ...], like: Capture | None = None) -> Capture:

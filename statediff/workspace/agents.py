@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -27,6 +27,18 @@ if TYPE_CHECKING:
     from statediff.agents.conversation import Simulated
 
 SECONDS: Final = 600.0
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(map(str, values))
+
+
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "mcp_config": Path,
+    "network": _texts,
+    "timeout_seconds": float,
+}
+"""How JSON's form of an option is read, where it is another than the option's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +84,10 @@ class AgentOptions:
         """
         given = NAME_VEIL.value({**asdict(self), "key_env": None, "user_key_env": None})
         given |= {"key_env": self.key_env, "user_key_env": self.user_key_env}
-        given["mcp_config"] = None if self.mcp_config is None else str(self.mcp_config.absolute())
-        given["timeout_seconds"] = (
-            None if self.timeout_seconds is None else str(self.timeout_seconds)
-        )
+        if self.mcp_config is not None:
+            given["mcp_config"] = str(self.mcp_config.absolute())
+        if self.timeout_seconds is not None:
+            given["timeout_seconds"] = str(self.timeout_seconds)
         return {name: value for name, value in given.items() if value not in (None, False, [], ())}
 
     @staticmethod
@@ -86,15 +98,9 @@ class AgentOptions:
                 "the agent's command or URL held a secret, which no run keeps; begin a new run"
             )
         try:
-            found = AgentOptions(**given)
-            return replace(
-                found,
-                mcp_config=None if found.mcp_config is None else Path(found.mcp_config),
-                network=tuple(map(str, found.network)),
-                timeout_seconds=(
-                    None if found.timeout_seconds is None else float(found.timeout_seconds)
-                ),
-            )
+            found = dict(given)
+            found |= {name: read(given[name]) for name, read in _READ.items() if name in given}
+            return AgentOptions(**found)
         except (TypeError, ValueError) as error:
             raise UsageError(f"the run's agents cannot be read: {str(error)[:200]}") from error
 
@@ -119,12 +125,6 @@ class AgentOptions:
         return TrustedAgent(found)
 
     def _agent(self, contract: Path) -> Agent:
-        ways = (self.command or self.named or self.image, self.mcp, self.base_url or self.model)
-        if sum(way is not None for way in ways) > 1:
-            raise UsageError(
-                "give the agent in one way: --agent-cmd, --agent, --agent-mcp, or --base-url with "
-                "--model"
-            )
         if self.mcp_config is not None and self.mcp is None:
             raise UsageError("--mcp-config goes with --agent-mcp")
         if self.record_http and (self.image or not (self.command or self.named)):

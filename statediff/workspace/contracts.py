@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from statediff.contract.authoring.versions import FILE, Release, Releases, identifier, read_releases
 from statediff.contract.document.load import read_bytes
@@ -212,6 +212,7 @@ class Checked:
 def check(path: Path, states: States) -> Checked:
     """One contract checked as far as the states at hand allow."""
     from statediff.contract.lint import in_order
+    from statediff.contract.lint.subject import remark
     from statediff.kernel import lint as linted
 
     name, against = "", "shape"
@@ -221,10 +222,14 @@ def check(path: Path, states: States) -> Checked:
         require_unchanged(path, file)
         schema, base = states.of(file, path)
         against = "state" if base is not None else "schema" if schema is not None else "shape"
-        feeds = states.histories(file)
-        found = linted(file, schema, base, feeds, states.tools(file))
+        started = states.started(file)
+        followed, tools = (started.followed, started.tools) if started else (frozenset(), None)
+        found = linted(file, schema, base, followed, tools)
         cases = _wrong_cases(path, file)
-        later = states.remarks(file)
+        later = (
+            remark(file.source, "later-work", ("sandbox",), f"in {source}, {text}")
+            for source, text in (started.remarks if started else ())
+        )
         told = _wrong_disclosure(path, file, schema if base is None else schema_of(base))
         problems = in_order((*found, *cases, *later, *review_remarks(path, file), *told))
     except ContractError as error:
@@ -268,9 +273,7 @@ class States:
         self._schema = schema
         self._before = before
         self._known: dict[Path | str | None, Capture] = {}
-        self._histories: dict[str, frozenset[str]] = {}
-        self._tools: dict[str, Mapping[str, Mapping[str, Any]]] = {}
-        self._remarks: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._started: dict[str, _Started] = {}
         self.missing: dict[str, str] = {}
         """Sandbox → what `pip install` gets its servers with, of those that were not started."""
 
@@ -299,34 +302,40 @@ class States:
         if extra is not None:
             self.missing[pack.name] = extra
             return None, None
-        if sandbox not in self._known:
-            from statediff.workspace.trials import base_state, open_sandbox
+        if sandbox not in self._started:
+            self._started[sandbox] = _start(sandbox)
+        return None, self._started[sandbox].base
 
-            with open_sandbox(sandbox) as running:
-                self._known[sandbox] = base_state(running)
-                self._remarks[sandbox] = running.remarks
-                self._histories[sandbox] = frozenset(feed.source for feed in running.feeds())
-                access = running.access()
-                own = declared_tools(access.tools, access.urls)
-                theirs = (tools_of(source, url) for source, url in access.urls.items())
-                every = chain(own, *theirs)
-                self._tools[sandbox] = {tool.name: tool.schema() for tool in every}
-        return None, self._known[sandbox]
+    def started(self, file: ContractFile) -> _Started | None:
+        """The contract's sandbox; None if it was not started."""
+        return self._started.get(known_sandbox(file) or "")
 
-    def remarks(self, file: ContractFile) -> Iterator[Problem]:
-        """The later work that an agent can read in the contract's sandbox."""
-        from statediff.contract.lint.subject import remark
 
-        for source, text in self._remarks.get(known_sandbox(file) or "", ()):
-            yield remark(file.source, "later-work", ("sandbox",), f"in {source}, {text}")
+class _Started(NamedTuple):
+    """The part of a sandbox that a contract can be checked against."""
 
-    def tools(self, file: ContractFile) -> Mapping[str, Mapping[str, Any]] | None:
-        """The tools of the contract's sandbox with their arguments; None if it was not started."""
-        return self._tools.get(known_sandbox(file) or "")
+    base: Capture
+    remarks: tuple[tuple[str, str], ...]
+    """(source, later work that an agent can read there)."""
+    followed: frozenset[str]
+    """The sources with a feed."""
+    tools: Mapping[str, Mapping[str, Any]]
+    """By name, with their arguments."""
 
-    def histories(self, file: ContractFile) -> frozenset[str]:
-        """The sources of the contract's sandbox, if that is what was looked at, with a feed."""
-        return self._histories.get(known_sandbox(file) or "", frozenset())
+
+def _start(sandbox: str) -> _Started:
+    from statediff.workspace.trials import base_state, open_sandbox
+
+    with open_sandbox(sandbox) as running:
+        access = running.access()
+        own = declared_tools(access.tools, access.urls)
+        every = chain(own, *(tools_of(source, url) for source, url in access.urls.items()))
+        return _Started(
+            base_state(running),
+            running.remarks,
+            frozenset(feed.source for feed in running.feeds()),
+            {tool.name: tool.schema() for tool in every},
+        )
 
 
 # ---------------------------------------------------------------- tasks

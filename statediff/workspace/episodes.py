@@ -194,10 +194,7 @@ def find_played(episode: Episode) -> Played | None:
     known = read_attempt(folder)
     if not record.ended.has_verdict:
         return None
-    record = replace(
-        record, attempts=known.number, is_retried=known.is_retried, cost_nano=known.cost_nano
-    )
-    return replace(_played(episode, record, found.bundle, folder), is_new=False)
+    return replace(_played(episode, record, known, found.bundle, folder), is_new=False)
 
 
 def lose(episode: Episode, error: BaseException) -> Played:
@@ -273,13 +270,7 @@ def _record_verdict(
         lambda error: not_kept.append(f"attempt is not kept: {words_of(error)}"),
     )
     bundle = parsed(done.evaluated.bundle)
-    record = replace(
-        judged_trial(episode.planned, bundle, ""),
-        attempts=known.number,
-        is_retried=known.is_retried,
-        cost_nano=known.cost_nano,
-    )
-    played = _played(episode, record, bundle, folder)
+    played = _played(episode, judged_trial(episode.planned, bundle, ""), known, bundle, folder)
     return replace(
         played,
         sandbox=done.observed.receipt.sandbox,
@@ -298,8 +289,13 @@ def _record_fault(
     return _failed(episode, kind, why)
 
 
-def _played(episode: Episode, record: Trial, bundle: Bundle, folder: Path) -> Played:
+def _played(
+    episode: Episode, record: Trial, known: Attempt, bundle: Bundle, folder: Path
+) -> Played:
     """How the attempt in `folder` ended."""
+    record = replace(
+        record, attempts=known.number, is_retried=known.is_retried, cost_nano=known.cost_nano
+    )
     results = bundle.document("judgement.json")["results"]
     document = {
         **{name: results[name] for name in ("tool", "task", "outcome")},

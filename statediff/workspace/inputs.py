@@ -28,6 +28,7 @@ from statediff.capture.source import (
     Source,
     SourceRuined,
     SourceUnavailable,
+    clock,
 )
 from statediff.capture.store import DiskChunks
 from statediff.capture.take import take
@@ -65,11 +66,6 @@ Refinements = Callable[[str], Refinement | None]
 def offline_clock() -> datetime:
     """Always the same instant, so that the same files give the same bundle."""
     return EPOCH
-
-
-def utc_now() -> datetime:
-    """This machine's clock, for the readings of running systems."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
@@ -204,7 +200,7 @@ def schema_of_file(path: Path) -> Schema:
     file = load_schema_file(path)
     named = {e.source for e in file.content.entities.values() if e.source is not None}
     sources = sorted(named) or ["state"]
-    delivered = [_delivered(file, source, sources[0]) for source in sources]
+    delivered = [_delivered(file, source) for source in sources]
     # Every database lists its tables and settings, so a schema file does not.
     named_types = {name for schema in delivered for name in schema.by_name}
     listed = tuple(replace(t, is_assumed=True) for t in object_types() if t.name not in named_types)
@@ -219,19 +215,11 @@ def schema_of_file(path: Path) -> Schema:
     return merge_schemas(tuple(delivered))
 
 
-def _delivered(file: SchemaFile, source: str, first: str) -> Schema:
-    """The schema that one source would deliver; an entity without a source comes from the first."""
-    types = [
-        _entity(name, entity)
-        for name, entity in file.content.entities.items()
-        if (entity.source or first) == source
-    ]
-    others = [
-        _entity(name, entity)
-        for name, entity in file.content.entities.items()
-        if entity.source is None and source != first
-    ]
-    ordered = tuple(sorted(types + others, key=lambda t: t.name))
+def _delivered(file: SchemaFile, source: str) -> Schema:
+    """The schema that one source would deliver; an entity without a source comes from each."""
+    entities = file.content.entities.items()
+    types = [_entity(n, entity) for n, entity in entities if entity.source in (None, source)]
+    ordered = tuple(sorted(types, key=lambda t: t.name))
     catalogue = Schema(source, "0", ordered, ((source, tuple(t.name for t in ordered)),))
     refined = refine(file, source)(catalogue)
     return replace(refined, types=tuple(replace(t, is_open=True) for t in refined.types))
@@ -365,7 +353,7 @@ def room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
     """The store of rows and the clock of the readings: a running system may have any size."""
     if all(file.url is None for file in files):
         return MemoryChunks(), offline_clock
-    return temporary_chunks(), utc_now
+    return temporary_chunks(), clock
 
 
 def temporary_chunks() -> ChunkStore:

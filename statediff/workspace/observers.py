@@ -33,10 +33,10 @@ def observer_of(path: Path | None, agent: AgentOptions | None = None) -> Observe
     """
     if path is None:
         return None
+    from statediff.capture.source import clock
     from statediff.evidence.canonical import write
     from statediff.evidence.keys import FROM_FILE
     from statediff.observing import Observer
-    from statediff.workspace.inputs import utc_now
 
     known: dict[str, str | None] = {}
     if agent is not None:
@@ -45,7 +45,7 @@ def observer_of(path: Path | None, agent: AgentOptions | None = None) -> Observe
         digest = hashlib.sha256(write(replace(agent, max_cost=None).as_json())).hexdigest()
         known = {"configuration": digest, "model": agent.model, "version": version or None}
     files = tuple(Path(each).absolute() for each in (path, os.environ.get(FROM_FILE)) if each)
-    return Observer(key=_key_at(path), clock=utc_now, known=known, files=files)
+    return Observer(key=_key_at(path), clock=clock, known=known, files=files)
 
 
 def observer_settings(path: Path | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -22,7 +22,7 @@ from statediff.errors import (
     StorageError,
     UsageError,
 )
-from statediff.harness import Hooks, TrialPlan, trial_facts
+from statediff.harness import NO_HOOKS, Hooks, ObservedTrial, TrialPlan, trial_facts
 from statediff.kernel import TrialFacts, contract_in
 from statediff.model.values import printable
 from statediff.packs import EMBEDDED, contract_folders, known_sandbox, sandbox_of
@@ -60,26 +60,15 @@ def live_references(
     """
     from statediff.meta.reference import Reference
 
-    sandbox_name = sandbox_of(file)
-    if sandbox_name is None or not agents:
+    if file.content.sandbox is None or not agents:
         raise UsageError(
             f"{file.content.contract}: mutation needs a sandbox and an agent that does the task "
             "right; name one with --reference, --agent-cmd, or in a cases.yaml beside it"
         )
+    hooks = Hooks(before_capture_after=disturb)
     for each in agents:
-        program = (
-            packed_agent(path.parent, each, REFERENCE_SECONDS) if isinstance(each, str) else each
-        )
-        agent = program.name
-        with (
-            tempfile.TemporaryDirectory(prefix="statediff-") as folder,
-            pool.lease(sandbox_name, variant) as sandbox,
-        ):
-            plan = TrialPlan(agent, Path(folder) / "trial")
-            hooks = Hooks(before_capture_after=disturb)
-            request = TrialRequest(contract=file, agent=program, lease=lend(sandbox), hooks=hooks)
-            seen = make_trial(request, plan).observed
-            facts = trial_facts(sandbox, seen, agent, plan)
+        with live_trial(file, path.parent, each, pool, variant, hooks) as (sandbox, seen, agent):
+            facts = trial_facts(sandbox, seen, agent, TrialPlan(agent, seen.folder))
         errors = {"error": seen.run.error, "stderr": {"text": seen.run.stderr.text}}
         ending = ending_from(errors)
         yield Reference(
@@ -93,6 +82,29 @@ def live_references(
             facts=facts,
             ending="" if ending is None else ending.sentence,
         )
+
+
+@contextmanager
+def live_trial(
+    file: ContractFile,
+    folder: Path,
+    agent: str | CommandAgent,
+    pool: SandboxPool,
+    variant: str,
+    hooks: Hooks = NO_HOOKS,
+) -> Iterator[tuple[Sandbox, ObservedTrial, str]]:
+    """The sandbox as an agent's trial left it, the trial, whose folder goes with it, and a name.
+
+    The agent is a program, or the name of one of the contract's folder.
+    """
+    program = packed_agent(folder, agent, REFERENCE_SECONDS) if isinstance(agent, str) else agent
+    with (
+        tempfile.TemporaryDirectory(prefix="statediff-") as place,
+        pool.lease(sandbox_of(file) or "", variant) as sandbox,
+    ):
+        request = TrialRequest(contract=file, agent=program, lease=lend(sandbox), hooks=hooks)
+        done = make_trial(request, TrialPlan(program.name, Path(place) / "trial"))
+        yield sandbox, done.observed, program.name
 
 
 def recorded_run(

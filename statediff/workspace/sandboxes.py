@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from statediff.capture.source import clock
 from statediff.contract.document.load import read_bytes
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.errors import InputError, SandboxError, UsageError
@@ -29,7 +30,7 @@ from statediff.systems.external.sandbox import ExternalSystem, base_document
 from statediff.workspace import folders
 from statediff.workspace.contracts import SCHEMA_FILE
 from statediff.workspace.drafts import require_new
-from statediff.workspace.inputs import StateFile, utc_now
+from statediff.workspace.inputs import StateFile
 
 _DATABASES: Final = (".db", ".sqlite", ".sqlite3")
 _DUMP: Final = ".sql"
@@ -193,7 +194,7 @@ def pin_base(pack: SandboxPack) -> tuple[str, ...]:
         tempfile.TemporaryDirectory(prefix="statediff-") as work,
         EmbeddedSandbox(replace(pack, sources=unpinned), Path(work)) as sandbox,
     ):
-        receipt = sandbox.verify(utc_now)
+        receipt = sandbox.verify(clock)
         if not receipt.ok:
             raise SandboxError(f"{pack.name}: the reset is not proven: {receipt.drift[0]}")
         for name, path in wanted.items():

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final, Self, TypeAlias
@@ -27,7 +26,7 @@ from statediff.agents.tools import ToolTable, tool_table
 from statediff.agents.trial import Agent, AgentRun, Haltable, Trial
 from statediff.agents.turns import say_to
 from statediff.capture.guard import NO_SCANS, Scans
-from statediff.capture.source import Clock
+from statediff.capture.source import Clock, clock
 from statediff.capture.take import take
 from statediff.contract.file import ContractFile, load_contract, parse_contract
 from statediff.errors import AdapterError, UsageError
@@ -50,11 +49,6 @@ AT_ONCE: Final = Timeline(EPOCH, EPOCH, EPOCH, EPOCH, EPOCH)
 
 Lease: TypeAlias = Callable[[str, str], AbstractContextManager[Sandbox]]
 """Sandbox name and variant → a running one that nobody else uses until the block ends."""
-
-
-def clock() -> datetime:
-    """The trial's clock: this machine's, in UTC."""
-    return datetime.now(UTC)
 
 
 # ---------------------------------------------------------------- the engine

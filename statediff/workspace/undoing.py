@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,19 +9,18 @@ from typing import TYPE_CHECKING
 
 from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
-from statediff.capture.source import Clock
+from statediff.capture.source import Clock, clock
 from statediff.capture.take import take
 from statediff.contract.clauses.effects import Compensation
 from statediff.contract.file import ContractFile
 from statediff.errors import UsageError
-from statediff.harness import ObservedTrial, TrialPlan
+from statediff.harness import ObservedTrial
 from statediff.kernel import Undoing, UndoingCall
 from statediff.model.delta import Delta
 from statediff.model.state import ChunkStore, MemoryChunks
 from statediff.systems.base.protocol import Sandbox
 from statediff.trial_folder import save_trace
-from statediff.workspace.agents import packed_agent
-from statediff.workspace.trials import TrialRequest, clock, lend, make_trial
+from statediff.workspace.references import live_trial
 
 if TYPE_CHECKING:
     from statediff.suite.campaign import SandboxPool
@@ -42,16 +40,8 @@ def undone_runs(
             f"{content.contract}: undoing needs a sandbox, an agent of the contract's folder and a "
             "compensation with arguments under `effects`"
         )
-    for agent in agents:
-        program = packed_agent(folder, agent, 60.0)
-        with (
-            tempfile.TemporaryDirectory(prefix="statediff-") as place,
-            pool.lease(content.sandbox, variant) as sandbox,
-        ):
-            request = TrialRequest(
-                contract=file, agent=program, variant=variant, lease=lend(sandbox)
-            )
-            observed = make_trial(request, TrialPlan(agent, Path(place) / "trial")).observed
+    for each in agents:
+        with live_trial(file, folder, each, pool, variant) as (sandbox, observed, agent):
             yield agent, undo(sandbox, file, observed, clock=clock, store=MemoryChunks())
 
 

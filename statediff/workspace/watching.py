@@ -27,7 +27,7 @@ from statediff.agents.own_secrets import own_secrets
 from statediff.agents.room import Room
 from statediff.agents.trial import AgentRun, Trial
 from statediff.capture.held_chunks import HeldChunks
-from statediff.capture.source import SessionLister, Source, SourceUnavailable
+from statediff.capture.source import SessionLister, Source, SourceUnavailable, clock
 from statediff.capture.take import read_source, take
 from statediff.capture.unread import judged_in_any_case
 from statediff.contract.file import ContractFile
@@ -51,7 +51,6 @@ from statediff.workspace.inputs import (
     require_described,
     require_schema,
     temporary_chunks,
-    utc_now,
 )
 
 SETTLE_SECONDS: Final = 0.5
@@ -121,18 +120,16 @@ class Watch:
         self.contract = contract
         self._store: Final = HeldChunks(temporary_chunks())
         self._isolation = NONE
-        self._began_at = utc_now()
+        self._began_at = clock()
         self._sources: dict[str, LiveSource] = {
             file.source: self._source(file) for file in self._files
         }
         self._others = set(_others(self._sources.values()))
-        self.before: Final = take(
-            list(self._sources.values()), self._store, utc_now, None, "before"
-        )
+        self.before: Final = take(list(self._sources.values()), self._store, clock, None, "before")
         if contract is not None:
             evaluate(contract, self.before, self.before)
         self._store.begin()
-        self._started_at = utc_now()
+        self._started_at = clock()
 
     @property
     def urls(self) -> Mapping[str, str]:
@@ -158,9 +155,9 @@ class Watch:
 
     def finish(self, settle_seconds: float = SETTLE_SECONDS) -> Watched:
         """The states after, once what is in flight has had its time."""
-        finished_at = utc_now()
+        finished_at = clock()
         time.sleep(settle_seconds)
-        settled_at = utc_now()
+        settled_at = clock()
         self._others |= set(_others(self._sources.values()))
         before, after = self._pair(self._refined, None)
         return Watched(
@@ -199,16 +196,16 @@ class Watch:
             pair = source.pair() if last is None else source.pair_again(refinement)
             if pair is None:
                 return None
-            read = read_source(pair[0], self._store, utc_now, None, "before")
+            read = read_source(pair[0], self._store, clock, None, "before")
             reading = replace(read.reading, as_of=one.reading.as_of)
             first = replace(read, reading=reading, place=one.place)
-            return first, read_source(pair[1], self._store, utc_now, first, "after")
+            return first, read_source(pair[1], self._store, clock, first, "after")
 
         found = in_any_case(of_both, lambda _: None) if last is None else of_both()
         if found is not None:
             return found
         if last is None:
-            return one, read_source(source, self._store, utc_now, one, "after")
+            return one, read_source(source, self._store, clock, one, "after")
         if refinement is None:
             return one, last
         return self._as(one, refinement), self._as(last, refinement)
@@ -269,7 +266,7 @@ def run_program(
             secrets=secrets,
         )
         with Room.of(trial), nullcontext() if isolation == NONE else unreadable_memory():
-            return own_secrets(agent, urls.values()).run(agent.run(trial, utc_now))
+            return own_secrets(agent, urls.values()).run(agent.run(trial, clock))
 
 
 def _others(sources: Iterable[Source]) -> list[str]:

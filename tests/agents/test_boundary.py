@@ -25,17 +25,19 @@ from statediff.agents import isolation as isolating
 from statediff.agents.command import CommandAgent
 from statediff.agents.isolation import NONE, boundary, isolation
 from statediff.agents.trial import AgentRun, Trial
-from statediff.contract.file import parse_contract
+from statediff.capture.source import clock
 from statediff.errors import UsageError
 from statediff.evidence.package import load
-from statediff.harness import Hooks, TrialPlan, run_trial
+from statediff.harness import Hooks
 from statediff.kernel import replay
-from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.packs import sandbox_pack
 from statediff.reports.line import trial_line
 from statediff.systems.base.sandbox import EmbeddedSandbox
-from tests.agents.test_isolation import CONTRACT, clock, judged, receipt
+from tests.agents.test_isolation import CONTRACT, judged, receipt
+from tests.tasks import live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
+from tests.tasks import shop as shop  # noqa: PLC0414 - a fixture
 
 BEST = isolation()
 pytestmark = pytest.mark.skipif("namespaces" not in BEST, reason="no namespaces here")
@@ -412,12 +414,6 @@ def test_who_fills_the_disk_is_stopped_and_keeps_no_verdict_from_anybody(tmp_pat
         assert replay(load(bundle)).verdict is Verdict.DIVERGE
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory):
-    with EmbeddedSandbox(sandbox_pack("shop"), tmp_path_factory.mktemp("shop") / "s") as running:
-        yield running
-
-
 def mailing(port: int) -> CommandAgent:
     """An agent that writes to whoever takes mail at the port."""
     code = f"""
@@ -444,15 +440,9 @@ def test_what_one_trial_sends_to_anothers_mail_by_a_guessed_port_does_not_arrive
             mean = judged(other, mailing(ports[0]), tmp_path / "mean")
             verdicts.append(mean.evaluated.judgement)
 
-        honest = run_trial(
-            shop,
-            parse_contract(CONTRACT, "c.yaml"),
-            CommandAgent((sys.executable, "-c", "pass"), 60.0, isolation=BEST),
-            TrialPlan("t", tmp_path / "honest"),
-            clock=clock,
-            store=MemoryChunks(),
-            hooks=Hooks(before_capture_after=meanwhile),
-        )
+        idle = CommandAgent((sys.executable, "-c", "pass"), 60.0, isolation=BEST)
+        hooks = Hooks(before_capture_after=meanwhile)
+        honest = live_trial(shop, CONTRACT, idle, tmp_path / "honest", hooks=hooks)
         verdicts.append(honest.evaluated.judgement)
         found = [finding for each in verdicts for finding in each.findings if finding.deltas]
         assert not found

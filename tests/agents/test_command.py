@@ -4,7 +4,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,10 @@ from statediff.agents.command import (
     url_variable,
 )
 from statediff.agents.trial import AgentRun, Trial
+from statediff.capture.source import clock
 from statediff.errors import AdapterError, UsageError
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 import os
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,14 +8,11 @@ import pytest
 from statediff.agents.function import FunctionAgent, NamedFunctionAgent
 from statediff.agents.isolation import NONE, isolation
 from statediff.agents.trial import Trial
+from statediff.capture.source import clock
 from statediff.errors import UsageError
 from statediff.model.trace import NoAnswer
 from statediff.model.values import Map
 from statediff.systems.base.tool import ToolError
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture

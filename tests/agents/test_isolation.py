@@ -9,7 +9,6 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,16 @@ from statediff.agents.command import CommandAgent
 from statediff.agents.handover import TrustedAgent
 from statediff.agents.isolation import KINDS, NONE, VARIABLE, Order, Supervised, isolation
 from statediff.agents.trial import Agent, AgentRun, Trial
-from statediff.contract.file import parse_contract
+from statediff.capture.source import clock
 from statediff.errors import UsageError
-from statediff.harness import AT_LARGE, JudgedTrial, TrialPlan, run_trial
-from statediff.model.state import MemoryChunks
+from statediff.harness import AT_LARGE, JudgedTrial
 from statediff.model.verdict import Verdict
-from statediff.packs import sandbox_pack
 from statediff.reports.line import trial_line
 from statediff.systems.base.privacy import unreadable_memory
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from tests.tasks import live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
+from tests.tasks import shop as shop  # noqa: PLC0414 - a fixture
 
 BEST = isolation()
 ISOLATING = [kind for kind in KINDS if all(each in BEST.split("+") for each in kind.split("+"))]
@@ -37,10 +37,6 @@ ISOLATING = [kind for kind in ISOLATING if kind != NONE]
 HERE = [*ISOLATING, NONE]
 needs_isolation = pytest.mark.skipif(not ISOLATING, reason="this machine isolates nothing")
 needs_namespaces = pytest.mark.skipif("namespaces" not in BEST, reason="no namespaces here")
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture
@@ -370,21 +366,8 @@ print('{"tool": "look", "class": "read"}', file=open(os.environ["STATEDIFF_TRACE
 """
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory):
-    with EmbeddedSandbox(sandbox_pack("shop"), tmp_path_factory.mktemp("shop") / "s") as running:
-        yield running
-
-
 def judged(shop: EmbeddedSandbox, agent: Agent, folder: Path) -> JudgedTrial:
-    return run_trial(
-        shop,
-        parse_contract(CONTRACT, "c.yaml"),
-        agent,
-        TrialPlan("t", folder / "trial"),
-        clock=clock,
-        store=MemoryChunks(),
-    )
+    return live_trial(shop, CONTRACT, agent, folder / "trial")
 
 
 def receipt(done: JudgedTrial) -> dict[str, object]:

@@ -61,6 +61,11 @@ def event(name: str, told: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "timeUnixNano": str(START), "attributes": attributes(told)}
 
 
+def chat(number: int, *events: tuple[str, Any]) -> Any:
+    """The span of a call of the model, and what is said of it beside."""
+    return span(number, "chat m", {}, events=[event(name, told) for name, told in events])
+
+
 def spans(*listed: dict[str, Any]) -> dict[str, Any]:
     scope = {"scope": {"name": "test"}, "spans": list(listed)}
     return {"resourceSpans": [{"resource": {}, "scopeSpans": [scope]}]}
@@ -169,6 +174,17 @@ CALLS = [
     {"id": "b", "type": "function", "function": {"name": "refund", "arguments": '{"order": 1009}'}}
 ]
 
+DETAILS = "gen_ai.client.inference.operation.details"
+TOLD = [
+    {"role": "user", "content": "refund it"},
+    {"role": "assistant", "tool_calls": CALLS},
+    {"role": "tool", "tool_call_id": "b", "content": '{"refund": 7}'},
+]
+CHOICE = {
+    "index": 0,
+    "finish_reason": "tool_calls",
+    "message": {"role": "assistant", "tool_calls": CALLS},
+}
 FORMS = {
     "attributes since 1.37": [
         spans(
@@ -178,45 +194,19 @@ FORMS = {
     ],
     "one event since 1.37": [
         spans(
-            span(
-                1,
-                "chat m",
-                {},
-                events=[
-                    event(
-                        "gen_ai.client.inference.operation.details",
-                        {"gen_ai.output.messages": PARTS},
-                    )
-                ],
-            ),
-            span(
-                3,
-                "chat m",
-                {},
-                events=[
-                    event(
-                        "gen_ai.client.inference.operation.details",
-                        {"gen_ai.input.messages": RESPONSE},
-                    )
-                ],
-            ),
+            chat(1, (DETAILS, {"gen_ai.output.messages": PARTS})),
+            chat(3, (DETAILS, {"gen_ai.input.messages": RESPONSE})),
         )
     ],
     "events of logs since 1.28": [
-        spans(span(1, "chat m", {})),
+        spans(chat(1)),
         logs(
             {
                 "traceId": TRACE,
                 "spanId": f"{1:016x}",
                 "timeUnixNano": str(START),
                 "eventName": "gen_ai.choice",
-                "body": value(
-                    {
-                        "index": 0,
-                        "finish_reason": "tool_calls",
-                        "message": {"role": "assistant", "tool_calls": CALLS},
-                    }
-                ),
+                "body": value(CHOICE),
             },
             {
                 "traceId": TRACE,
@@ -229,43 +219,15 @@ FORMS = {
     ],
     "events of spans since 1.28": [
         spans(
-            span(
+            chat(
                 1,
-                "chat m",
-                {},
-                events=[
-                    event("gen_ai.assistant.message", {"tool_calls": json.dumps(CALLS)}),
-                    event("gen_ai.tool.message", {"id": "b", "content": '{"refund": 7}'}),
-                ],
+                ("gen_ai.assistant.message", {"tool_calls": json.dumps(CALLS)}),
+                ("gen_ai.tool.message", {"id": "b", "content": '{"refund": 7}'}),
             )
         )
     ],
     "one attribute before": [
-        spans(
-            span(
-                1,
-                "chat m",
-                {},
-                events=[
-                    event(
-                        "gen_ai.content.prompt",
-                        {
-                            "gen_ai.prompt": json.dumps(
-                                [
-                                    {"role": "user", "content": "refund it"},
-                                    {"role": "assistant", "tool_calls": CALLS},
-                                    {
-                                        "role": "tool",
-                                        "tool_call_id": "b",
-                                        "content": '{"refund": 7}',
-                                    },
-                                ]
-                            )
-                        },
-                    ),
-                ],
-            )
-        )
+        spans(chat(1, ("gen_ai.content.prompt", {"gen_ai.prompt": json.dumps(TOLD)})))
     ],
 }
 

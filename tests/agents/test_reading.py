@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +15,16 @@ from statediff.agents.command import CommandAgent
 from statediff.agents.function import FunctionAgent, NamedFunctionAgent
 from statediff.agents.isolation import NONE, isolation
 from statediff.agents.trial import Agent, Trial
-from statediff.contract.file import parse_contract
-from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.harness import JudgedTrial
 from statediff.kernel import replay
-from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Verdict
 from statediff.packs import sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.base.tool import ToolError
 from tests.judging import document
+from tests.tasks import live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
+from tests.tasks import shop as shop  # noqa: PLC0414 - a fixture
 
 CONTRACT = b"""\
 contract: shop/tell-status
@@ -61,24 +60,10 @@ READING = READING[: READING.index(b"  reads:")]
 PROGRAM = Path(__file__).parent / "answer_by_mcp.py"
 
 
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
-    work = tmp_path_factory.mktemp("shop") / "work"
-    with EmbeddedSandbox(sandbox_pack("shop"), work) as sandbox:
-        yield sandbox
-
-
 def tried(
     shop: EmbeddedSandbox, agent: Agent, folder: Path, contract: bytes = CONTRACT
 ) -> JudgedTrial:
-    done = run_trial(
-        shop,
-        parse_contract(contract, "c.yaml"),
-        agent,
-        TrialPlan("t", folder / "trial"),
-        clock=lambda: datetime.now(UTC),
-        store=MemoryChunks(),
-    )
+    done = live_trial(shop, contract.decode(), agent, folder / "trial")
     again = document(replay(done.evaluated.bundle))
     assert again == document(done.evaluated.judgement)
     return done

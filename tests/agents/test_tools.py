@@ -5,7 +5,6 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools import ToolTable, tool_table
+from statediff.capture.source import clock
 from statediff.errors import UsageError
 from statediff.model.trace import ActionClass
 from statediff.systems.base.tool import MAX_RESULT_BYTES
@@ -48,7 +48,7 @@ def table(world: Path) -> Iterator[ToolTable]:
         "files": (world / "files").as_uri(),
         "origin": (world / "origin.git").as_uri(),
     }
-    with Recorder(world / "calls.jsonl", lambda: datetime.now(UTC)) as recorder:
+    with Recorder(world / "calls.jsonl", clock) as recorder:
         yield tool_table(urls, recorder)
 
 
@@ -183,7 +183,7 @@ def test_calls_are_refused_once_the_trial_is_over(table: ToolTable, world: Path)
 
 
 def test_mail_takes_no_header_that_an_argument_smuggles_in(tmp_path: Path) -> None:
-    with Recorder(tmp_path / "calls.jsonl", lambda: datetime.now(UTC)) as recorder:
+    with Recorder(tmp_path / "calls.jsonl", clock) as recorder:
         table = tool_table({"outbox": "smtp://127.0.0.1:9"}, recorder)
         given = {"sender": "a@x", "to": ["b@x"], "subject": "hi\nBcc: c@x", "body": "b"}
         assert "this makes no message" in table.call("outbox_send", given).text
@@ -193,7 +193,7 @@ def test_mail_takes_no_header_that_an_argument_smuggles_in(tmp_path: Path) -> No
 
 def test_a_system_without_tools_is_refused(tmp_path: Path) -> None:
     with (
-        Recorder(tmp_path / "calls.jsonl", lambda: datetime.now(UTC)) as recorder,
+        Recorder(tmp_path / "calls.jsonl", clock) as recorder,
         pytest.raises(UsageError, match="no tools for 'x', a system reached by ldap://"),
     ):
         tool_table({"x": "ldap://127.0.0.1"}, recorder)

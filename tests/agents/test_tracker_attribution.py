@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +15,20 @@ from hosts.tests.protocols.two_ways.by_mcp import Tooled
 from hosts.tests.protocols.two_ways.native import CLIENTS, native
 from hosts.tests.protocols.two_ways.steps import Hands
 from statediff.agents.trial import Agent
-from statediff.contract.file import load_contract
-from statediff.harness import TrialPlan, run_trial
 from statediff.model.delta import Entity
-from statediff.model.state import MemoryChunks
 from statediff.model.trace import Action, ActionClass
 from statediff.packs import contract_folder
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.agents.by_tools import Toolsmith
-from tests.tasks import sandboxes
+from tests.tasks import Sandboxes, live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 TASK = "helpdesk/reassign-with-comment"
 
 
 @pytest.fixture(scope="module")
-def helpdesk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
-    with sandboxes(tmp_path_factory.mktemp) as running:
-        yield running("helpdesk")
+def helpdesk(running: Sandboxes) -> EmbeddedSandbox:
+    return running("helpdesk")
 
 
 def changed_by(
@@ -62,14 +58,7 @@ def changed_by(
         "native": native(act),
         "tools": Toolsmith(lambda call, given: act(Tooled(call, ["tracker"]), given)),
     }
-    done = run_trial(
-        sandbox,
-        load_contract(contract),
-        agents[way],
-        TrialPlan("t", folder / "out"),
-        clock=lambda: datetime.now(UTC),
-        store=MemoryChunks(),
-    )
+    done = live_trial(sandbox, contract, agents[way], folder / "out")
     assert done.observed.run.error is None, done.observed.run.error
     calls = done.observed.run.trace.actions
     by_id = {call.id: call for call in calls}

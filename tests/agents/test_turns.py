@@ -8,7 +8,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,9 +28,8 @@ from statediff.agents.turns import serving_turns
 from statediff.contract.file import parse_contract
 from statediff.contract.lint import wording
 from statediff.errors import AdapterError, UsageError
-from statediff.harness import Hooks, JudgedTrial, TrialPlan, run_trial
+from statediff.harness import Hooks, JudgedTrial
 from statediff.kernel import replay
-from statediff.model.state import MemoryChunks
 from statediff.model.values import Map
 from statediff.model.verdict import Truth, Verdict
 from statediff.packs import read_pack
@@ -40,6 +38,7 @@ from statediff.workspace.agents import AgentOptions
 from statediff.workspace.trials import HeldTrial, lend
 from tests.agents import speaks
 from tests.agents.chat_server import Step, speaking
+from tests.tasks import live_trial
 
 PROGRAM = Path(__file__).with_name("speaks.py")
 SANDBOX = """\
@@ -94,15 +93,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
         yield sandbox
 
 
-def tried(desk: EmbeddedSandbox, folder: Path, agent: Agent, text: str = CONTRACT) -> JudgedTrial:
-    done = run_trial(
-        desk,
-        parse_contract(text.replace("    REPAIR\n", "").encode(), "contract.yaml"),
-        agent,
-        TrialPlan("t", folder / "trial"),
-        clock=lambda: datetime.now(UTC),
-        store=MemoryChunks(),
-    )
+def tried(
+    desk: EmbeddedSandbox, folder: Path, agent: Agent, text: str = CONTRACT, **more: Any
+) -> JudgedTrial:
+    text = text.replace("    REPAIR\n", "")
+    done = live_trial(desk, text, agent, folder / "trial", **more)
     assert replay(done.evaluated.bundle) == done.evaluated.judgement
     return done
 
@@ -437,15 +432,8 @@ def test_a_model_that_plays_the_user_answers_and_does_not_judge(desk: Any, tmp_p
 
     steps = (Step("The broken one."), Step("Done."), Step("Again?"), Step("DONE"))
     with speaking(*steps) as server:
-        done = run_trial(
-            desk,
-            parse_contract(CONTRACT.replace("    REPAIR\n", "").encode(), "contract.yaml"),
-            acting(agent),
-            TrialPlan("t", tmp_path / "trial"),
-            clock=lambda: datetime.now(UTC),
-            store=MemoryChunks(),
-            hooks=Hooks(simulated=ModelUser(Endpoint(server.url, "m", "none"))),
-        )
+        hooks = Hooks(simulated=ModelUser(Endpoint(server.url, "m", "none")))
+        done = tried(desk, tmp_path, acting(agent), hooks=hooks)
         first, second = (json.dumps(each["messages"]) for each in server.requests[:2])
     assert heard == ["The broken one.", "Now write a note.", "Again?"]
     assert "Close ticket 7." in first
@@ -460,16 +448,10 @@ def test_a_model_that_plays_the_user_answers_and_does_not_judge(desk: Any, tmp_p
 
 
 def test_a_simulated_user_that_cannot_be_had_is_nobody_s_verdict(desk: Any, tmp_path: Path) -> None:
-    with speaking(Step(status=400)) as server, pytest.raises(AdapterError, match="simulated user"):
-        run_trial(
-            desk,
-            parse_contract(CONTRACT.replace("    REPAIR\n", "").encode(), "contract.yaml"),
-            planned(RIGHT),
-            TrialPlan("t", tmp_path / "trial"),
-            clock=lambda: datetime.now(UTC),
-            store=MemoryChunks(),
-            hooks=Hooks(simulated=ModelUser(Endpoint(server.url, "m", "none"))),
-        )
+    with speaking(Step(status=400)) as server:
+        hooks = Hooks(simulated=ModelUser(Endpoint(server.url, "m", "none")))
+        with pytest.raises(AdapterError, match="simulated user"):
+            tried(desk, tmp_path, planned(RIGHT), hooks=hooks)
     with pytest.raises(UsageError, match="--user-url and --user-model go together"):
         AgentOptions(user_model="m").user()
 

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,14 @@ from statediff_hosts.protocols.chat import Endpoint
 from statediff_hosts.protocols.loop import LoopAgent
 
 from statediff.agents.trial import Budget, Prices
-from statediff.contract.file import parse_contract
 from statediff.errors import ContractError
-from statediff.harness import Hooks, TrialPlan, run_trial
+from statediff.harness import Hooks
 from statediff.kernel import replay
-from statediff.model.state import MemoryChunks
 from statediff.model.verdict import Judgement, Verdict
 from statediff.packs import read_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.agents.chat_server import Step, speaking
+from tests.tasks import live_trial
 
 SANDBOX = """\
 sandbox: till
@@ -78,10 +76,6 @@ def till(tmp_path: Path) -> Iterator[EmbeddedSandbox]:
         yield sandbox
 
 
-def clock() -> datetime:
-    return datetime.now(UTC)
-
-
 def unplug(sandbox: Any) -> None:
     sandbox.unplug("till")
 
@@ -92,15 +86,9 @@ def judged(
     """A model makes the calls, and the till cannot be read afterwards."""
     steps = [Step("", [(name, json.dumps(given))]) for name, given in calls]
     with speaking(*steps, Step("Done.")) as server:
-        done = run_trial(
-            till,
-            parse_contract(CONTRACT.replace("{WORD}", word).encode(), "contract.yaml"),
-            LoopAgent(Endpoint(server.url, "m", "none"), Budget(Prices())),
-            TrialPlan("t", folder),
-            clock=clock,
-            store=MemoryChunks(),
-            hooks=Hooks(before_capture_after=unplug),
-        )
+        agent = LoopAgent(Endpoint(server.url, "m", "none"), Budget(Prices()))
+        hooks = Hooks(before_capture_after=unplug)
+        done = live_trial(till, CONTRACT.replace("{WORD}", word), agent, folder, hooks=hooks)
     found = done.evaluated.judgement
     assert replay(done.evaluated.bundle).verdict is found.verdict
     return found

@@ -3,7 +3,6 @@
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -15,9 +14,9 @@ from statediff_hosts.protocols.mcp_agent import McpAgent
 from statediff.agents.command import CommandAgent
 from statediff.agents.trial import Budget, Prices
 from statediff.capture.looks import Looks
+from statediff.capture.source import clock
 from statediff.capture.take import take
 from statediff.contract.file import parse_contract
-from statediff.harness import TrialPlan, run_trial
 from statediff.kernel import replay
 from statediff.model.readings import NO_FEED
 from statediff.model.state import MemoryChunks
@@ -28,7 +27,8 @@ from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.files.source import FilesSource
 from tests.agents.by_tools import Toolsmith
 from tests.agents.chat_server import Step, speaking
-from tests.tasks import sandboxes
+from tests.tasks import live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 from tests.traces import call, cut, log, own
 
 HEAD = """contract: tests/between
@@ -44,19 +44,10 @@ NOT_FOR_A_MOMENT = "noop: true\nforbid: [{id: c, create: report, during: run}]\n
 OPEN = "noop: true\nframe: {open: the test is about one clause}\n"
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory):
-    with sandboxes(tmp_path_factory.mktemp) as started:
-        yield started
-
-
 def tried(running, tmp_path, text, act):
     contract = parse_contract(text.encode(), "c.yaml")
     agent = Toolsmith(lambda call, _: act(call)) if callable(act) else act
-    done = run_trial(
-        running(contract.content.sandbox), contract, agent, TrialPlan("t", tmp_path / "t"),
-        clock=lambda: datetime.now(UTC), store=MemoryChunks(),
-    )  # fmt: skip
+    done = live_trial(running(contract.content.sandbox), contract, agent, tmp_path / "t")
     assert done.observed.run.error is None
     assert replay(done.evaluated.bundle) == done.evaluated.judgement
     return done
@@ -299,9 +290,6 @@ def test_what_a_call_left_is_all_there_was_only_where_nothing_else_could_write(
     tmp_path, is_one_step, logged, gap
 ):
     store, source = MemoryChunks(), FilesSource("box", tmp_path)
-
-    def clock():
-        return datetime.now(UTC)
 
     before = take([source], store, clock, None, "before")
     looks = Looks([source], before, store, clock)

@@ -22,12 +22,12 @@ import pytest
 from statediff import api
 from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
+from statediff.capture.source import clock
 from statediff.conformance import captured, states
 from statediff.errors import ContractError, SandboxError, UsageError
 from statediff.packs import find_sandbox, read_pack, sandbox_of
 from statediff.systems.base.protocol import Offered
 from statediff.systems.base.sandbox import EmbeddedSandbox
-from statediff.workspace.trials import clock
 from tests.integrations.conftest import options
 from tests.own_sandboxes import (
     CONTRACT,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from statediff.agents.recorder import Recorder
 from statediff.agents.tracefile import read_trace_file
+from statediff.capture.source import clock
 from tests.agents.test_otel import spans, tool
 from tests.cli.conftest import Call
 from tests.test_said_is_judged import CONTRACT, SAID, files_with
@@ -35,7 +35,7 @@ def lines(said: str, path: Path) -> None:
 
 
 def recorder(said: str, path: Path) -> None:
-    with Recorder(path, lambda: datetime.now(UTC)) as log:
+    with Recorder(path, clock) as log:
         log.end(log.begin("sql", {"sql": said}))
 
 

@@ -10,18 +10,9 @@ import pytest
 # Inner sessions forget what they import, and numpy cannot be imported twice.
 import statediff.integrations.pytest_trials
 import statediff.reports.text  # noqa: F401 - as above
+from tests.tickets import CLOSE
 
 PLUGIN = "statediff.integrations.pytest_plugin"
-CLOSE = """contract: notes/close-ticket
-version: 1.0.0
-owner: support
-intent: Close ticket 7 and change nothing else.
-require:
-  - id: closed
-    update: ticket
-    where: it.id == 7
-    set: {status: closed}
-"""
 UNDECIDED = CLOSE + "evidence: {tables: {history: required}}\n"
 """What two states alone do not show is required."""
 BEFORE = '{"ticket": [{"id": 7, "status": "open"}]}'

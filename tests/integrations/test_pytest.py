@@ -13,7 +13,8 @@ from ruamel.yaml import YAML
 
 import statediff
 from statediff.packs import contract_folder
-from tests.integrations.conftest import CLOSE, PLUGIN, UNDECIDED, put_states
+from tests.integrations.conftest import PLUGIN, UNDECIDED, put_states
+from tests.tickets import CLOSE
 
 pytest_plugins = "pytester"
 REFUND = "shop/refund-returned-order"

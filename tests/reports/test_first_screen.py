@@ -7,7 +7,6 @@ banner, which stands before everything else.
 
 import html
 import re
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from statediff.packs import contract_folder
 from statediff.reports.html import page
 from statediff.reports.html.trial import trial_view
 from statediff.reports.text import trial_report
-from tests.tasks import Sandboxes, sandboxes, try_agent
+from tests.tasks import Sandboxes, try_agent
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 REFUND, EXCHANGE = "shop/refund-returned-order", "shop/exchange-or-refund"
 LINES = 25
@@ -47,12 +47,6 @@ FAILURES = {
         "",
     ),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandboxes]:
-    with sandboxes(tmp_path_factory.mktemp) as started:
-        yield started
 
 
 @pytest.mark.parametrize("failure", FAILURES)

@@ -9,15 +9,13 @@ from statediff_hosts.protocols.chat import Endpoint
 from statediff_hosts.protocols.loop import LoopAgent
 
 from statediff.agents.trial import Budget, Prices
-from statediff.contract.file import parse_contract
 from statediff.evidence.package import Bundle
-from statediff.harness import TrialPlan, run_trial
-from statediff.model.state import MemoryChunks
 from statediff.reports.plain import plain_judgement
 from statediff.suite.spans import Span, SpanCounts, spans
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from tests.agents.chat_server import Step, speaking
-from tests.capture.test_acknowledged import CLOSE, REFUND, clock, till
+from tests.capture.test_acknowledged import CLOSE, REFUND, till
+from tests.tasks import live_trial
 
 __all__ = ["till"]
 
@@ -37,14 +35,8 @@ actions:
 def judged(till: EmbeddedSandbox, folder: Path, *calls: tuple[str, dict[str, Any]]) -> Bundle:
     steps = [Step("", [(name, json.dumps(given))]) for name, given in calls]
     with speaking(*steps, Step("Done.")) as server:
-        return run_trial(
-            till,
-            parse_contract(CONTRACT.encode(), "contract.yaml"),
-            LoopAgent(Endpoint(server.url, "m", "none"), Budget(Prices())),
-            TrialPlan("t", folder),
-            clock=clock,
-            store=MemoryChunks(),
-        ).evaluated.bundle
+        agent = LoopAgent(Endpoint(server.url, "m", "none"), Budget(Prices()))
+        return live_trial(till, CONTRACT, agent, folder).evaluated.bundle
 
 
 def rows(bundle: Bundle) -> tuple[Span, ...]:

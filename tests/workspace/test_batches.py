@@ -31,17 +31,11 @@ from statediff.model.state import MemoryChunks
 from statediff.workspace.batches import MOST_WHOLE, Opener, open_batch
 from statediff.workspace.warm import keep
 from tests.test_said_is_judged import files_with
+from tests.tickets import CLOSE
 
-CONTRACT = """
-contract: notes/close-ticket
-version: 1.0.0
-owner: support
-intent: Close ticket 7 and change nothing else.
-require:
-  - id: closed
-    update: ticket
-    where: it.id == 7
-    set: {status: closed}
+CONTRACT = (
+    CLOSE
+    + """\
 allow:
   - {id: noted, update: ticket, fields: [note]}
 forbid:
@@ -51,6 +45,7 @@ answer:
   claims:
     - answer.closed == 1
 """
+)
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 UNDECIDED = 11
 

@@ -394,7 +394,7 @@ def test_a_contract_and_an_agent_are_named_or_given_and_the_sandbox_leased(
     contract: Path, tmp_path: Path
 ) -> None:
     used: list[Sandbox] = []
-    hooks = Hooks(before_agent=lambda sandbox, _: used.append(sandbox))
+    hooks = Hooks(before_capture_after=used.append)
     named = TrialRequest(
         contract=contract, agent=AgentOptions(named="engine_agents:right"), hooks=hooks
     )

@@ -1,7 +1,5 @@
 import json
 import sys
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,35 +8,24 @@ from statediff_hosts.protocols.native import NativeAgent
 
 from statediff.agents.command import CommandAgent
 from statediff.agents.trial import Haltable
-from statediff.contract.file import load_contract
-from statediff.harness import JudgedTrial, TrialPlan, run_trial
-from statediff.model.state import MemoryChunks
+from statediff.harness import JudgedTrial
 from statediff.model.trace import ActionClass
 from statediff.model.verdict import Truth, Verdict
-from statediff.packs import contract_folder, sandbox_pack
+from statediff.packs import contract_folder
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from tests.tasks import live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
+from tests.tasks import shop as shop  # noqa: PLC0414 - a fixture
 
 PROGRAM = Path(__file__).parent / "refund_by_mcp.py"
-
-
-@pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
-    work = tmp_path_factory.mktemp("shop") / "work"
-    with EmbeddedSandbox(sandbox_pack("shop"), work) as sandbox:
-        yield sandbox
+CONTRACT = contract_folder("shop/refund-returned-order").contract
 
 
 def tried(
     shop: EmbeddedSandbox, folder: Path, *how: str, config: Path | None = None
 ) -> JudgedTrial:
-    return run_trial(
-        shop,
-        load_contract(contract_folder("shop/refund-returned-order").contract),
-        McpAgent(CommandAgent((sys.executable, str(PROGRAM), *how), 60.0), config),
-        TrialPlan("t", folder / "trial"),
-        clock=lambda: datetime.now(UTC),
-        store=MemoryChunks(),
-    )
+    agent = McpAgent(CommandAgent((sys.executable, str(PROGRAM), *how), 60.0), config)
+    return live_trial(shop, CONTRACT, agent, folder / "trial")
 
 
 def test_an_agent_that_has_only_tools_does_the_task_and_every_call_is_recorded(shop, tmp_path):
@@ -96,11 +83,4 @@ def test_what_stands_around_a_program_is_ended_with_it(shop, tmp_path, around):
     assert isinstance(agent, Haltable)
     agent.halted.set()
     with pytest.raises(KeyboardInterrupt):
-        run_trial(
-            shop,
-            load_contract(contract_folder("shop/refund-returned-order").contract),
-            agent,
-            TrialPlan("t", tmp_path / "trial"),
-            clock=lambda: datetime.now(UTC),
-            store=MemoryChunks(),
-        )
+        live_trial(shop, CONTRACT, agent, tmp_path / "trial")

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,19 +19,14 @@ from statediff_hosts.protocols.native import NativeAgent, RecordingProxy
 
 from statediff.agents.command import CommandAgent
 from statediff.agents.recorder import Recorder
-from statediff.contract.file import load_contract
+from statediff.capture.source import clock
 from statediff.evidence.disclosure.rules import Disclosure
-from statediff.harness import TrialPlan, run_trial
-from statediff.model.state import MemoryChunks
 from statediff.model.trace import Action, ActionClass, Mark, Trace
 from statediff.model.values import Map, Unobserved
 from statediff.model.verdict import Verdict
-from statediff.packs import contract_folders
-from tests.tasks import sandboxes
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
+from statediff.packs import contract_folder
+from tests.tasks import Sandboxes, live_trial
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 
 class System(BaseHTTPRequestHandler):
@@ -105,7 +99,7 @@ class Setting:
         handler = type("Own", (System,), {"root": folder})
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.recorder = Recorder(folder / "calls.jsonl", now)
+        self.recorder = Recorder(folder / "calls.jsonl", clock)
         port = self.server.server_port
         self.proxy = RecordingProxy("tracker", f"http://ada:pw@127.0.0.1:{port}/", self.recorder)
 
@@ -334,19 +328,12 @@ def test_a_push_names_only_the_moves_that_the_server_says_it_made(
 
 
 @pytest.mark.slow
-def test_a_native_agent_is_judged_as_ever_with_a_log_of_the_harness(tmp_path: Path) -> None:
-    folder = next(f for f in contract_folders() if f.name == "helpdesk/reassign-with-comment")
-    contract = load_contract(folder.contract)
-    with sandboxes(lambda name: tmp_path / name) as running:
-        agent = CommandAgent(folder.agent("careful"), 30.0)
-        trial = run_trial(
-            running("helpdesk"),
-            contract,
-            NativeAgent(agent),
-            TrialPlan("t", tmp_path / "t"),
-            clock=now,
-            store=MemoryChunks(),
-        )
+def test_a_native_agent_is_judged_as_ever_with_a_log_of_the_harness(
+    running: Sandboxes, tmp_path: Path
+) -> None:
+    folder = contract_folder("helpdesk/reassign-with-comment")
+    agent = NativeAgent(CommandAgent(folder.agent("careful"), 30.0))
+    trial = live_trial(running("helpdesk"), folder.contract, agent, tmp_path / "t")
     trace = trial.observed.run.trace
     assert trial.evaluated.judgement.verdict is Verdict.MATCH
     assert not trace.is_agent_influenced

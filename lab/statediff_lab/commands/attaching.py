@@ -10,11 +10,12 @@ import typer
 
 from statediff.cli.evidence.beside import BesideOptions
 from statediff.cli.options import JsonFlag, TrustOption
-from statediff.cli.output import print_result, shown
+from statediff.cli.output import print_result
 from statediff.errors import BundleError, UsageError
 from statediff.extras import require_extra
 from statediff.model.values import printable
 from statediff.workspace.bundles import load_copy, read_file
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff.evidence.seal import Sealed

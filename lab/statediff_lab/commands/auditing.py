@@ -10,8 +10,9 @@ import typer
 
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag, Pieces, RecordedRun, SchemaFileOption
-from statediff.cli.output import at_work, print_result, shown
+from statediff.cli.output import at_work, print_result
 from statediff.errors import UsageError
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff_lab.audit.measures import DomainAudit

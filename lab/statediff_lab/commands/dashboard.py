@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from statediff.cli.options import CopyTrustOption, JsonFlag, PageOptions, StoreOption
-from statediff.cli.output import print_result, shown
+from statediff.cli.output import print_result
 from statediff.cli.serving import require_port, serve
 from statediff.errors import UsageError
+from statediff.workspace.folders import shown
 from statediff_lab.dashboard.bundles import bundle_at
 
 if TYPE_CHECKING:

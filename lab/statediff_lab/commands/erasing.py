@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.options import JsonFlag, TrustOption
-from statediff.cli.output import print_result, shown
+from statediff.cli.output import print_result
 from statediff.errors import UsageError
 from statediff.model.values import printable
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff.evidence.vault import Item, Vault

@@ -13,8 +13,9 @@ import typer
 
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag
-from statediff.cli.output import at_work, emit, print_result, progress, shown
+from statediff.cli.output import at_work, emit, print_result, progress
 from statediff.errors import UsageError
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff_lab.imported import Keeper

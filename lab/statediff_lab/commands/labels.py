@@ -22,9 +22,10 @@ from statediff.cli.options import (
     ReviewerKeyOption,
     TrustOption,
 )
-from statediff.cli.output import print_result, results, shown
+from statediff.cli.output import print_result, results
 from statediff.errors import UsageError
 from statediff.reports.said import said
+from statediff.workspace.folders import shown
 from statediff_lab.labels import Cause, Component, Failure, Label
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from statediff.cli.options import JsonFlag, KeyOption, TrustOption
-from statediff.cli.output import emit, print_result, progress, results, shown
+from statediff.cli.output import emit, print_result, progress, results
 from statediff.errors import BundleError, UsageError
 from statediff.extras import require_extra
 from statediff.reports.said import said
 from statediff.workspace.bundles import read_file
+from statediff.workspace.folders import shown
 from statediff.workspace.logs.files import append, load_log, require_in_order, secret_of
 
 if TYPE_CHECKING:

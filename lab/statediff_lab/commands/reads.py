@@ -16,9 +16,10 @@ from statediff.cli.options import (
     MaxTurnsOption,
     ModelCosts,
 )
-from statediff.cli.output import emit, print_result, progress, results, shown
+from statediff.cli.output import emit, print_result, progress, results
 from statediff.errors import StorageError, UsageError
 from statediff.reports.said import said
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff.workspace.agents import AgentOptions

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from statediff.cli.options import JsonFlag, Pieces, RecordedRun, SchemaFileOption
-from statediff.cli.output import print_result, progress, shown
+from statediff.cli.output import print_result, progress
 from statediff.errors import UsageError
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff_lab.study.measures import Study

@@ -23,15 +23,7 @@ from statediff.cli.options import (
     opt,
     option,
 )
-from statediff.cli.output import (
-    emit,
-    emit_pretty,
-    mark,
-    print_result,
-    progress,
-    results,
-    shown,
-)
+from statediff.cli.output import emit, emit_pretty, mark, note, print_result, say
 from statediff.contract.authoring.formatting import format_contract
 from statediff.contract.document.jsonschema import (
     contract_schema,
@@ -57,7 +49,7 @@ from statediff.workspace.contracts import (
 from statediff.workspace.contracts import (
     check as checked_contract,
 )
-from statediff.workspace.folders import write_file
+from statediff.workspace.folders import shown, write_file
 
 CHECK = "statediff/check/1"
 FMT = "statediff/fmt/1"
@@ -77,14 +69,13 @@ def tasks(
     if as_json:
         emit({"schema": TASKS, "tasks": [task.as_json() for task in found]})
         return 0
-    console = results()
     for task in found:
         head = Text(said(task.name), style="bold")
         where = f"  in {said(task.sandbox)}" if task.sandbox else ""
-        console.print(head.append(f"  {said(task.version)}{where}", "not bold dim"))
-        console.print(Text(f"  {said(task.intent)}"))
+        say(head.append(f"  {said(task.version)}{where}", "not bold dim"))
+        say(Text(f"  {said(task.intent)}"))
         if task.agents:
-            console.print(Text(f"  agents: {said(', '.join(task.agents))}", style="dim"))
+            say(Text(f"  agents: {said(', '.join(task.agents))}", style="dim"))
     return 0
 
 
@@ -157,24 +148,23 @@ _STYLES = {"error": "red", "warning": "yellow", "advice": "cyan"}
 
 
 def _print(checked: list[Checked]) -> None:
-    console = results()
     for entry in checked:
         for problem in entry.problems:
             place = f"{shown(Path(problem.file))}:{problem.line}:{problem.column}"
             line = Text(f"{said(place)}: ")
             line.append(problem.severity, style=_STYLES[problem.severity])
             line.append(f" {problem.code}: {said(problem.message, 4000)}")
-            console.print(line, soft_wrap=True)
+            say(line)
             if problem.hint:
-                console.print(Text(f"    instead: {said(problem.hint, 4000)}"), soft_wrap=True)
+                say(Text(f"    instead: {said(problem.hint, 4000)}"))
         if entry.is_ok:
             text = f"{said(shown(entry.file))}  {_FAR[entry.against]}"
-            console.print(mark(text, is_good=True), soft_wrap=True)
+            say(mark(text, is_good=True))
     counts = _counts(checked)
     if any(counts.values()):
         bad = sum(bool(entry.problems) for entry in checked)
         parts = [_number(n, name) for name, n in counts.items() if n]
-        progress().print(f"{', '.join(parts)} in {bad} of {_number(len(checked), 'contract')}")
+        note(f"{', '.join(parts)} in {bad} of {_number(len(checked), 'contract')}")
 
 
 def _number(count: int, noun: str) -> str:

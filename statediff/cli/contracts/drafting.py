@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from statediff.agents.handover import Person
+from statediff.capture.source import clock
 from statediff.capture.store import DiskChunks
 from statediff.cli.options import JsonFlag, PageOptions, argument, flag, opt, option
-from statediff.cli.output import at_work, note_doubtful, print_result, shown
+from statediff.cli.output import at_work, note_doubtful, print_result
 from statediff.errors import StorageError, UsageError
 from statediff.harness import ObservedTrial, Task, TrialPlan, observe_trial
 from statediff.packs import (
@@ -29,8 +30,9 @@ from statediff.systems.base.tool import url_variable
 from statediff.trial_folder import write_run
 from statediff.workspace import folders
 from statediff.workspace.contracts import SCHEMA_FILE
+from statediff.workspace.folders import shown
 from statediff.workspace.inputs import one_capture, unrefined
-from statediff.workspace.trials import base_state, clock, open_sandbox
+from statediff.workspace.trials import base_state, open_sandbox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,7 +24,7 @@ from statediff.cli.options import (
     opt,
     option,
 )
-from statediff.cli.output import emit, mark, progress, results
+from statediff.cli.output import emit, mark, note, say
 from statediff.errors import UsageError
 from statediff.parallel import work_through
 from statediff.reports.said import said
@@ -45,6 +45,11 @@ if TYPE_CHECKING:
     from statediff.statistics.binomial import Share
 
 METATEST: Final = "statediff/metatest/1"
+COUNTS: Final = (
+    "faults", "caught", "named", "twins", "twins_diverged", "evidence_faults", "inconclusive",
+    "stage_cases", "stage_named",
+)  # fmt: skip
+"""The counts of a tally that are printed as they are."""
 SHOWN: Final = 20
 """Cases that went wrong, as far as they are listed."""
 
@@ -107,7 +112,7 @@ def metatest(
     def tell(text: str) -> None:
         # One contract is soon done: its JSON comes with no other word.
         if not (as_json and len(paths) == 1):
-            progress().print(text, soft_wrap=True)
+            note(text)
 
     tell(f"seed {seed}, {len(paths)} {'files of the corpus' if seeding.corpus else 'contracts'}")
     is_left = left_out(absent, forgiven=seeding.installed_only)
@@ -208,15 +213,7 @@ def _document(found: Tally, seed: int) -> dict[str, Any]:
     return {
         "schema": METATEST,
         "seed": seed,
-        "faults": found.faults,
-        "caught": found.caught,
-        "named": found.named,
-        "twins": found.twins,
-        "twins_diverged": found.twins_diverged,
-        "evidence_faults": found.evidence_faults,
-        "inconclusive": found.inconclusive,
-        "stage_cases": found.stage_cases,
-        "stage_named": found.stage_named,
+        **{name: getattr(found, name) for name in COUNTS},
         "by_class": {line.name: _line(line) for line in found.by_class},
         "by_domain": {line.name: _line(line) for line in found.by_domain},
         **untried_document(found.untried),
@@ -242,7 +239,7 @@ def _print(found: Tally, seed: int) -> None:
         f"seed {seed}: {found.caught} of {found.faults} faults caught{_ends(found.interval)}, "
         f"{found.named} named"
     )
-    results().print(mark(head, is_good=found.is_good), soft_wrap=True)
+    say(mark(head, is_good=found.is_good))
     held = found.twins - found.twins_diverged
     lines = [
         f"  {held} of {found.twins} harmless twins match{_ends(found.twins_interval)}",
@@ -266,7 +263,7 @@ def _print(found: Tally, seed: int) -> None:
             f"{'' if case.is_named else ', not named'}"
         )
     for line in lines:
-        results().print(line, soft_wrap=True)
+        say(line)
 
 
 def _ends(share: Share | None) -> str:

@@ -27,15 +27,7 @@ from statediff.cli.options import (
     opt,
     option,
 )
-from statediff.cli.output import (
-    at_work,
-    emit,
-    mark,
-    print_result,
-    progress,
-    results,
-    shown,
-)
+from statediff.cli.output import at_work, emit, mark, note, print_result, say
 from statediff.contract.file import ContractFile, load_contract
 from statediff.errors import StatediffError, UsageError
 from statediff.packs import EMBEDDED
@@ -44,6 +36,7 @@ from statediff.suite.campaign import SandboxPool
 from statediff.workspace.campaigns import Entry, forget_bases
 from statediff.workspace.cases import load_cases
 from statediff.workspace.contracts import contract_path, contract_paths, schema_of_contract
+from statediff.workspace.folders import shown
 from statediff.workspace.installed import installed
 from statediff.workspace.references import (
     REFERENCE_SECONDS,
@@ -120,7 +113,7 @@ def mutate(
     with closing(SandboxPool()) as pool:
         for number, (path, file) in enumerate(tried, start=1):
             if not as_json:
-                progress().print(f"{number} of {len(tried)}: {file.content.contract}")
+                note(f"{number} of {len(tried)}: {file.content.contract}")
             try:
                 with at_work("right runs") as count:
                     ours = kept.get(file.content.contract)
@@ -229,12 +222,12 @@ def undo(
         calls, left = run["calls"], run["left"]
         made = "1 call" if len(calls) == 1 else f"{len(calls)} calls"
         text = f"{run['agent']}  {made}, {len(left) or 'nothing'} left"
-        results().print(mark(text, is_good=run["is_undone"]), soft_wrap=True)
+        say(mark(text, is_good=run["is_undone"]))
         for call in calls:
             why = f"failed: {call['failed']}" if call["failed"] else call["tool"]
-            results().print(f"  {said(call['effect'])}  {said(why)}", soft_wrap=True)
+            say(f"  {said(call['effect'])}  {said(why)}")
         for change in left:
-            results().print(f"  left  {said(change)}", soft_wrap=True)
+            say(f"  left  {said(change)}")
     return 0 if all(run["is_undone"] for run in runs) else 1
 
 
@@ -321,17 +314,15 @@ def _summary(reports: Sequence[MutationReport]) -> dict[str, Any]:
 def _print(report: MutationReport, path: Path) -> None:
     from statediff.reports.untried import untried_lines
 
-    console = results()
-    console.print(
+    say(
         mark(
             f"{report.contract} {report.version}  {report.caught} of {report.faults} faults "
             f"caught, {report.twins - len(report.diverged)} of {report.twins} twins match",
             is_good=_is_good(report),
-        ),
-        soft_wrap=True,
+        )
     )
     if not report.transient:
-        console.print(Text("  transient writes not judged: no `during: run` clause", style="dim"))
+        say(Text("  transient writes not judged: no `during: run` clause", style="dim"))
     lines = [f"  {line}" for line in untried_lines(report.untried)]
     for entry in report.survivors:
         reason = f"argued: {entry.argued}" if entry.argued else "survives"
@@ -347,7 +338,7 @@ def _print(report: MutationReport, path: Path) -> None:
             f"{verdict} at {said(twin.clause, 100)}"
         )
     for line in lines:
-        console.print(line, soft_wrap=True)
+        say(line)
 
 
 def _argument(report: MutationReport, path: Path) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from statediff.cli.contracts.testing import undo
 from statediff.cli.faults import USAGE
 from statediff.cli.options import ContractArgument, JsonFlag, argument, option
-from statediff.cli.output import print_result, shown
+from statediff.cli.output import print_result
 from statediff.contract.authoring.changes import (
     Comparison,
     compare_contracts,
@@ -38,7 +38,7 @@ from statediff.model.values import printable
 from statediff.packs import PACK_FILE, read_pack
 from statediff.suite.affected import Affected, affected
 from statediff.workspace.contracts import States, check, contract_path, releases_beside
-from statediff.workspace.folders import write_file
+from statediff.workspace.folders import shown, write_file
 from statediff.workspace.logs.releases import sign_release, sign_review
 
 RELEASE: Final = "statediff/release/1"
@@ -219,31 +219,20 @@ def _compare(old: str, new: str) -> tuple[Comparison, str]:
 
 
 def _packs(old: Path, new: Path) -> Comparison:
-    packs = [read_pack(folder) for folder in (old, new)]
-    documents = [
-        read_document(read_bytes(folder / PACK_FILE), str(folder / PACK_FILE)).value
-        for folder in (old, new)
-    ]
-    schemas: list[dict[str, Path]] = [
+    packs = read_pack(old), read_pack(new)
+    documents = _read(old / PACK_FILE), _read(new / PACK_FILE)
+    one, two = (
         {source.name: source.schema for source in pack.sources if source.schema is not None}
         for pack in packs
-    ]
-    both = [
-        compare_schemas(
-            read_document(read_bytes(schemas[0][name]), str(schemas[0][name])).value,
-            read_document(read_bytes(schemas[1][name]), str(schemas[1][name])).value,
-            True,
-        )
-        for name in sorted(set(schemas[0]) & set(schemas[1]))
-    ]
-    compared = [
-        {path for name, path in held.items() if name in schemas[0] and name in schemas[1]}
-        for held in schemas
-    ]
-    digests = tuple(
-        _digests(folder, skipped) for folder, skipped in zip((old, new), compared, strict=True)
     )
-    return compare_packs(documents[0], documents[1], (digests[0], digests[1]), tuple(both))
+    in_both = [(one[name], two[name]) for name in sorted(one.keys() & two.keys())]
+    schemas = [compare_schemas(_read(a), _read(b), True) for a, b in in_both]
+    digests = _digests(old, {a for a, _ in in_both}), _digests(new, {b for _, b in in_both})
+    return compare_packs(*documents, digests, tuple(schemas))
+
+
+def _read(path: Path) -> Any:
+    return read_document(read_bytes(path), str(path)).value
 
 
 def _digests(folder: Path, skipped: set[Path]) -> Mapping[str, str]:

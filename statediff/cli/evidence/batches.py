@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from statediff.cli.options import JsonFlag, TrustOption, argument, flag, opt, option
-from statediff.cli.output import emit, print_result, shown
+from statediff.cli.output import emit, print_result
 from statediff.errors import BundleError, NotReplayable, UsageError
 from statediff.evidence.keys import load_trust
 from statediff.model.values import printable
 from statediff.workspace.batches import Opener, open_batch
-from statediff.workspace.folders import keep_bundle
+from statediff.workspace.folders import keep_bundle, shown
 
 VERIFICATION: Final = "statediff/batch-verification/1"
 OPENED: Final = "statediff/batch-opened/1"

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from statediff.cli.options import opt
-from statediff.cli.output import shown
 from statediff.evidence import verify as v
 from statediff.evidence.checkpoints import check_proof
 from statediff.workspace.bundles import read_file
+from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
     from statediff.evidence.seal import Sealed

@@ -21,7 +21,7 @@ from statediff.cli.options import (
     opt,
     option,
 )
-from statediff.cli.output import emit, print_result, print_trial, progress, results, shown
+from statediff.cli.output import emit, note, print_result, print_trial, results, say
 from statediff.entrypoints import plug_ins
 from statediff.errors import BundleError, InputError, UsageError
 from statediff.evidence.foreign.scitt import signed_statement
@@ -38,7 +38,7 @@ from statediff.reports.formats.turns import turn_lines
 from statediff.reports.plain import plain_judgement
 from statediff.reports.text import verdict_text
 from statediff.workspace.bundles import load_bundle, load_copy, partial_copy, verifying
-from statediff.workspace.folders import write_file
+from statediff.workspace.folders import shown, write_file
 from statediff.workspace.rechecking import require_chunks, require_contract
 from statediff.workspace.runfolders import (
     TrialFolder,
@@ -84,7 +84,7 @@ def show(bundle: ShownArgument, keys: CopyKeys, how: Loudness) -> int:
                   "withheld": dict(copy.withheld)})  # fmt: skip
             return 0
         for line in copy_lines(copy, shown(bundle)):
-            results().print(line, soft_wrap=True, markup=False, highlight=False)
+            say(line)
         return 0
     found, folder = load_bundle(bundle, keys.trust, keys.vault)
     if how.as_json:
@@ -143,7 +143,7 @@ def replay(
     else:
         line = verdict_text(verdict.value)
         line.append(f"  reproduced from {shown(folder)} by kernel {found.manifest['kernel']}", "")
-        results().print(line, soft_wrap=True)
+        say(line)
     return exit_code([verdict])
 
 
@@ -158,15 +158,11 @@ def _replay_copy(copy: Verified, path: Path, *, as_json: bool) -> int:
               "decided": asdict(decided), "withheld": dict(copy.withheld)})  # fmt: skip
         return WITHHELD
     tags = ", ".join(f"{count} {tag}" for tag, count in copy.withheld.items())
-    results().print(
+    say(
         f"{verdict} follows from the {decided.clauses} clauses as they are signed; comparisons "
-        f"decided again: {decided.compared}, with a side that is withheld: {decided.withheld}",
-        soft_wrap=True,
+        f"decided again: {decided.compared}, with a side that is withheld: {decided.withheld}"
     )
-    progress().print(
-        f"{shown(path)}: this copy withholds leaves that the decision rests on: {tags}",
-        soft_wrap=True,
-    )
+    note(f"{shown(path)}: this copy withholds leaves that the decision rests on: {tags}")
     return WITHHELD
 
 

@@ -28,7 +28,7 @@ from statediff.cli.options import (
     opt,
     option,
 )
-from statediff.cli.output import emit, print_result, progress, shown
+from statediff.cli.output import emit, note, print_result
 from statediff.errors import BundleError, StorageError, UsageError
 from statediff.evidence.demands import Demands, read_policy
 from statediff.evidence.disclosure.settings import read_settings
@@ -80,7 +80,7 @@ from statediff.workspace.bundles import (
     unseal,
     verifying,
 )
-from statediff.workspace.folders import write_file
+from statediff.workspace.folders import shown, write_file
 from statediff.workspace.logs.files import states_facts
 from statediff.workspace.rechecking import is_ending_open, unbound
 
@@ -222,7 +222,7 @@ def _seal(bundle: Path, signing: SigningKey, beside: SealedBeside) -> Sealed:
     sealed = seal(found, seed, now, signing.public, signing.sign, pieces)
     if found.undisclosed is None or recipients:
         return sealed
-    progress().print(NOBODY.format(count=found.manifest[MEMBER]["values"]), soft_wrap=True)
+    note(NOBODY.format(count=found.manifest[MEMBER]["values"]))
     return redact_leaves(sealed, _own(sealed), lambda leaf: leaf.tag != UNDISCLOSED)
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from rich.text import Text
 
 from statediff.cli.faults import INTERRUPTED, exit_code
-from statediff.cli.output import emit, progress, results, shown, tell_no_page
+from statediff.cli.output import emit, note, progress, results, say, tell_no_page
 from statediff.model.verdict import Verdict
 from statediff.reports.said import said
 from statediff.reports.text import verdict_text
 from statediff.suite.records import FAILURES, VERDICTS, Ended, Trial
+from statediff.workspace.folders import shown
 from statediff.workspace.pages import Tell, keep_run_report
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class Report:
             self._live.update(line)
         elif now - self._told_at > PLAIN_SECONDS:
             self._told_at = now
-            progress().print(self._progress(now), soft_wrap=True)
+            note(self._progress(now))
 
     def note(self, text: str) -> None:
         """The words stand on standard error, above what is shown in place."""
@@ -201,9 +202,9 @@ class Report:
             where = None if page is None else shown(page)
             emit({"summary": {**summary, "run": shown(self.folder), "report": where}})
             return self._exit_code(counts)
-        results().print(self._summary(counts), soft_wrap=True)
+        say(self._summary(counts))
         for line in self._notes(counts, suspects):
-            results().print(line, soft_wrap=True)
+            say(line)
         return self._exit_code(counts)
 
     def _summary(self, counts: dict[str, int]) -> str:

@@ -9,18 +9,17 @@ from typing import Annotated, Any, Final
 
 from statediff.cli.faults import FAULT
 from statediff.cli.options import CopyTrustOption, JsonFlag, Tier, argument, opt, option
-from statediff.cli.output import print_result, progress, shown, tell_no_page
+from statediff.cli.output import note, print_result, tell_no_page
 from statediff.errors import UsageError
 from statediff.evidence.keys import load_trust
 from statediff.evidence.seal import at_tier, is_sealed, load, opened, redact
 from statediff.evidence.verify import verify
 from statediff.reports.said import said
 from statediff.workspace.bundles import load_bundle, verifying
+from statediff.workspace.folders import shown
 from statediff.workspace.pages import Page, beside_of, page_of, run_page, write_page
 
 REPORT: Final = "statediff/report/1"
-DASHBOARD: Final = "statediff/dashboard/1"
-PORTS: Final = 2**16
 Target = Annotated[
     Path, argument("BUNDLE|RUN", "A bundle's folder, a trial's, a run's, or a sealed copy.")
 ]
@@ -50,7 +49,7 @@ def report(
     made = _make(target, out, view)
     print_result(_document(made), shown(made.path), as_json=as_json)
     for trial in () if as_json else made.unreadable[:20]:
-        progress().print(f"{said(trial)}: its bundle cannot be read; the report says why")
+        note(f"{said(trial)}: its bundle cannot be read; the report says why")
     return FAULT if made.unreadable else 0
 
 

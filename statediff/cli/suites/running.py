@@ -32,7 +32,7 @@ from statediff.cli.options import (
     flag,
     opt,
 )
-from statediff.cli.output import progress
+from statediff.cli.output import note
 from statediff.cli.suites.progress import Report
 from statediff.contract.file import load_contract
 from statediff.errors import StatediffError, UsageError
@@ -257,7 +257,7 @@ def _register(made: Campaign, log: Path) -> None:
         return
     now = datetime.now(UTC).replace(microsecond=0)
     number, _ = append(log, partial(record_entry, record=record, at=now))
-    progress().print(f"registered as entry {number} of {log}", soft_wrap=True)
+    note(f"registered as entry {number} of {log}")
 
 
 def require_observer(key: Path | None, variant: str, scheduling: Scheduling) -> None:
@@ -335,7 +335,7 @@ def _store_of(how: How) -> Iterator[Store]:
         except StatediffError as error:
             if how.store is not None:
                 raise
-            progress().print(f"no store, and none is needed: {error}", soft_wrap=True)
+            note(f"no store, and none is needed: {error}")
             store = stack.enter_context(index.open_store("sqlite://"))
         yield store
 
@@ -375,7 +375,7 @@ def _names(options: Sequence[agents.AgentOptions], entries: Sequence[Entry]) -> 
 def tell_failed(failed: Mapping[str, str]) -> None:
     """The sandboxes that did not start are named, and the run goes on with the others."""
     for name, why in failed.items():
-        progress().print(f"{name}: its trials will have no verdict: {said(why)}", soft_wrap=True)
+        note(f"{name}: its trials will have no verdict: {said(why)}")
 
 
 def _require_text(written: Sequence[str]) -> None:
@@ -394,9 +394,7 @@ def _tell_shadowed(entries: Sequence[Entry]) -> None:
     shipped = sandbox_names()
     for name, found in sorted({(e.file.content.sandbox, sandbox_of(e.file)) for e in entries}):
         if name in shipped and found != name:
-            progress().print(
-                f"sandbox {name}: {found}, not the one that comes with statediff", soft_wrap=True
-            )
+            note(f"sandbox {name}: {found}, not the one that comes with statediff")
 
 
 def _facts(entries: Sequence[Entry], settings: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
@@ -445,5 +443,5 @@ def show_servers(entries: Sequence[Entry], variant: str) -> dict[str, str]:
     """Print and return what the servers of the sandboxes are and run in."""
     found = servers_of(entries, variant)
     for source, what in found.items():
-        progress().print(f"{source}: {what}", soft_wrap=True)
+        note(f"{source}: {what}")
     return found

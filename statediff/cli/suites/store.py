@@ -12,9 +12,10 @@ from statediff.capture.store import check_store as look
 from statediff.capture.store import collect
 from statediff.cli.faults import FAULT
 from statediff.cli.options import JsonFlag, RunArgument, StoreOption, argument, option
-from statediff.cli.output import emit, print_result, results, shown
+from statediff.cli.output import emit, print_result, results
 from statediff.errors import UsageError
 from statediff.suite.artifacts import CopyCounts, CopyPlace, check_url
+from statediff.workspace.folders import shown
 from statediff.workspace.runfolders import is_run
 from statediff.workspace.stores import find_run, index_run, open_store
 
@@ -110,15 +111,7 @@ def check(folder: FolderArgument, as_json: JsonFlag = False) -> int:
         lines.append(
             f"{found.left_over} files of interrupted writers; `statediff store gc` removes them"
         )
-    document = {
-        "schema": CHECK,
-        "ok": not found.damaged,
-        "chunks": found.chunks,
-        "bytes": found.bytes,
-        "encrypted": found.encrypted,
-        "damaged": list(found.damaged),
-        "left_over": found.left_over,
-    }
+    document = {"schema": CHECK, "ok": not found.damaged, **asdict(found)}
     print_result(document, "\n".join(lines), as_json=as_json)
     return FAULT if found.damaged else 0
 

@@ -27,6 +27,7 @@ from typing import Annotated, Any, Final
 from rich.text import Text
 
 from statediff.atomic import write_atomically
+from statediff.capture.source import clock
 from statediff.cli.faults import FAULT
 from statediff.cli.options import (
     JsonFlag,
@@ -38,7 +39,7 @@ from statediff.cli.options import (
     opt,
     option,
 )
-from statediff.cli.output import emit, print_result, progress, results
+from statediff.cli.output import emit, note, print_result, say
 from statediff.errors import SandboxError, StatediffError, UsageError
 from statediff.packs import SandboxPack, find_sandbox, sandbox_pack
 from statediff.reports.said import said
@@ -46,7 +47,6 @@ from statediff.systems.base.known_bases import forget_bases
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.base.tool import url_variable
 from statediff.workspace.folders import shown
-from statediff.workspace.trials import clock
 
 ROOT: Final = Path(".statediff") / "sandboxes"
 UP: Final = "up.json"
@@ -224,7 +224,7 @@ def _tell(facts: dict[str, Any], as_json: bool) -> None:
         emit(facts)
         return
     for variable, url in facts["environment"].items():
-        results().print(f"export {variable}={shlex.quote(url)}", soft_wrap=True)
+        say(f"export {variable}={shlex.quote(url)}")
 
 
 def _stay_up(
@@ -248,11 +248,10 @@ def _stay_up(
             _tell(facts, as_json)
             if not as_json:
                 for source, what in servers.items():
-                    progress().print(f"{source}: {what}", soft_wrap=True)
-                progress().print(
+                    note(f"{source}: {what}")
+                note(
                     f"{pack.title} is up; `statediff sandbox verify {pack.name}` proves its base "
-                    "state; Ctrl-C ends it",
-                    soft_wrap=True,
+                    "state; Ctrl-C ends it"
                 )
             _serve(sandbox, home / "requests", seconds)
     finally:
@@ -369,14 +368,14 @@ def _report(receipt: dict[str, Any], as_json: bool) -> int:
         sources = len(receipt["proofs"])
         line = Text("✔", style="green")
         line.append(f" base state proven   {receipt['entities']} entities in {sources} sources", "")
-        results().print(line)
+        say(line)
         for source, text in receipt.get("remarks", ()):
-            results().print(Text(f"  {said(source)}: {said(text)}"), soft_wrap=True)
+            say(Text(f"  {said(source)}: {said(text)}"))
     else:
-        results().print(Text(f"✘ {said(receipt['sandbox'])} has drifted", style="red"))
+        say(Text(f"✘ {said(receipt['sandbox'])} has drifted", style="red"))
         for entry in receipt["drift"]:
             told = f"{entry['what']}: expected {entry['expected']}, found {entry['found']}"
-            results().print(Text(f"  {said(entry['source'])}: {said(told)}"), soft_wrap=True)
+            say(Text(f"  {said(entry['source'])}: {said(told)}"))
     return 0 if receipt["ok"] else FAULT
 
 

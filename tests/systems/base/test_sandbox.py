@@ -4,21 +4,16 @@ import socket
 import sqlite3
 import threading
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.capture.take import take
 from statediff.errors import SandboxError, UsageError
 from statediff.model.state import MemoryChunks
 from statediff.packs import read_pack, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture
@@ -75,6 +70,11 @@ def test_reset_and_verify_stay_within_tens_of_milliseconds(sandbox):
         assert sandbox.verify(clock).ok
         times.append(time.perf_counter() - began)
     assert min(times) < 0.05
+
+
+def test_an_unknown_source_is_refused(sandbox):
+    with pytest.raises(SandboxError):
+        sandbox.unplug("no such source")
 
 
 def test_two_sandboxes_have_the_same_base(sandbox, tmp_path):

@@ -5,7 +5,6 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from statediff.agents.command import CommandAgent
 from statediff.agents.recorder import recording
 from statediff.agents.tools import tool_table
 from statediff.agents.trial import Budget, Prices
+from statediff.capture.source import clock
 from statediff.contract.file import parse_contract
 from statediff.errors import ContractError, UsageError
 from statediff.harness import TrialPlan, run_trial
@@ -102,10 +102,6 @@ def desk(project: Path) -> Iterator[EmbeddedSandbox]:
     with EmbeddedSandbox(read_pack(project), project / "work") as sandbox:
         sandbox.reset()
         yield sandbox
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 def test_each_kind_does_what_its_author_wrote_with_the_arguments_as_values(

@@ -7,13 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from statediff.agents.command import CommandAgent
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.capture.take import take
 from statediff.contract.file import load_contract
 from statediff.errors import SandboxError
@@ -36,10 +35,6 @@ def swapping(one: Path, other: Path) -> Iterator[None]:
     with subprocess.Popen([sys.executable, "-c", SWAP, str(one), str(other)]) as process:
         yield
         process.kill()
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ import os
 import socket
 import threading
 import tracemalloc
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.capture.take import take
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
@@ -26,10 +25,6 @@ from statediff.systems.files.sandbox import empty
 from statediff.systems.files.source import FilesSource
 from statediff.systems.files.tree import Limits
 from tests.judging import DIVERGE, INCONCLUSIVE, MATCH, finding, judged, run
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 def read(root: Path, store: MemoryChunks | None = None, **more: Any) -> SourceCapture:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from datetime import UTC, datetime
 from pathlib import Path
 
 from hosts.tests.protocols.two_ways.by_mcp import ByMcp
 from hosts.tests.protocols.two_ways.native import native
 from hosts.tests.protocols.two_ways.steps import TASKS
-from statediff.contract.file import load_contract
-from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.harness import JudgedTrial
 from statediff.model.delta import Delta
-from statediff.model.state import MemoryChunks
 from statediff.model.trace import Action, ActionClass, Trace
 from statediff.model.values import Map
 from statediff.model.verdict import Verdict
 from statediff.packs import contract_folder
 from statediff.systems.base.sandbox import EmbeddedSandbox
+from tests.tasks import live_trial
 
 _OWN = re.compile(
     r"[0-9a-f]{40,64}|datetime\.datetime\([^)]*\)|\d{4}-\d\d-\d\d[ T.][\d:.]+"
@@ -37,14 +35,7 @@ def both_ways(sandbox: EmbeddedSandbox, task: str, folder: Path) -> Attributed:
     act = TASKS[task]
     shown = []
     for way, agent in (("native", native(act)), ("mcp", ByMcp(act))):
-        done = run_trial(
-            sandbox,
-            load_contract(contract_folder(task).contract),
-            agent,
-            TrialPlan("t", folder / way),
-            clock=lambda: datetime.now(UTC),
-            store=MemoryChunks(),
-        )
+        done = live_trial(sandbox, contract_folder(task).contract, agent, folder / way)
         assert done.observed.run.error is None, done.observed.run.error
         judgement = done.evaluated.judgement
         found = [

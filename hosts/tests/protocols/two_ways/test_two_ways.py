@@ -1,20 +1,13 @@
 """An agent that speaks the systems' own protocols, and the same agent through MCP: one result."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from hosts.tests.protocols.two_ways.compare import both_ways
 from hosts.tests.protocols.two_ways.native import CLIENTS
 from hosts.tests.protocols.two_ways.steps import TASKS
 from statediff.packs import contract_folders
-from tests.tasks import Sandboxes, packs_of_the_core, sandboxes
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandboxes]:
-    with sandboxes(tmp_path_factory.mktemp) as started:
-        yield started
+from tests.tasks import Sandboxes, packs_of_the_core
+from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 
 def test_every_contract_of_the_packs_of_the_core_is_here() -> None:

@@ -16,6 +16,7 @@ from statediff_data.databases.source import DatabaseSource  # noqa: E402
 from statediff_mariadb.session import connected  # noqa: E402
 
 import statediff  # noqa: E402
+from statediff.capture.source import clock
 from statediff.capture.take import take  # noqa: E402
 from statediff.cli.main import run as run_command  # noqa: E402
 from statediff.errors import StatediffError  # noqa: E402
@@ -23,7 +24,7 @@ from statediff.kernel import TrialFacts, evaluate  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
 from statediff.model.values import Unobserved  # noqa: E402
 from statediff.model.verdict import Judgement  # noqa: E402
-from statediff.workspace.inputs import one_capture, utc_now  # noqa: E402
+from statediff.workspace.inputs import one_capture  # noqa: E402
 from statediff.workspace.trials import open_sandbox  # noqa: E402
 from tests.lines import Line  # noqa: E402
 
@@ -176,9 +177,9 @@ def judged_by_sqlalchemy(url: str, between: Callable[[], object]) -> Judgement:
     for ours, theirs in (("mysql:", "mysql+pymysql:"), ("postgresql:", "postgresql+psycopg:")):
         url = url.replace(ours, theirs)
     source, chunks = DatabaseSource("db", url), MemoryChunks()
-    before = take([source], chunks, utc_now, None, "before")
+    before = take([source], chunks, clock, None, "before")
     between()
-    after = take([source], chunks, utc_now, before, "after")
+    after = take([source], chunks, clock, before, "after")
     for part in (before, after):
         assert (urlsplit(url).password or "") not in str(part.parts[0].reading)
     facts = TrialFacts("trial")
