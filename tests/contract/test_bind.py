@@ -16,7 +16,7 @@ import pytest
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.file import parse_contract
-from statediff.contract.language.english import phrase
+from statediff.contract.language.english import operand
 from statediff.contract.language.syntax import Canonical, Node, Read, walk
 from statediff.errors import ContractError
 from statediff.kernel import compile_contract
@@ -66,7 +66,7 @@ def shown(value: Any) -> Any:
         case Node():
             ruled = (part for part in walk(value) if isinstance(part, Canonical))
             rules = "".join(f", by the rules of {r.entity_type}.{r.field}" for r in ruled)
-            return f"<{phrase(value)}{rules}>"
+            return f"<{operand(value)}{rules}>"
         case FieldPath():
             return str(value)
         case Read():

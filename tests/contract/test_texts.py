@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.evaluation.texts import mentions
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EvalContext
-from statediff.contract.language.english import phrase
+from statediff.contract.language.english import operand
 from statediff.contract.language.parser import ExpressionError, Scope, parse
 from statediff.contract.language.written import text_of
 from statediff.model.schema import EntityType, Field, Kind, Schema
@@ -101,7 +101,7 @@ def test_a_function_has_its_value(text: str, wanted: int | None) -> None:
     assert mask(text, **fields) == wanted
     node = parse(text, SCOPE)
     assert text_of(parse(text_of(node), SCOPE)) == text_of(node)
-    assert phrase(node)
+    assert operand(node)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from typing import Any
 from statediff.contract.binding.bound import Contract, EvidenceRule
 from statediff.contract.clauses.kind import Binder, JudgedAs, Locate, Policy, plain_value
 from statediff.contract.document.contract import KINDS, ContractDocument
-from statediff.contract.language.kinds import suggest
 from statediff.contract.language.names import Scope
 from statediff.contract.parts import seconds
 from statediff.errors import ContractError
@@ -87,10 +86,7 @@ def _check_evidence(binder: Binder, document: ContractDocument) -> None:
     for source, rule in document.evidence.items():
         place = ("evidence", source, "authority")
         for name in rule.authority:
-            if name not in binder.schema.by_name:
-                hint = suggest(name, binder.schema.by_name)
-                message = f"unknown entity type `{name}`"
-                binder.problem(place, message, hint, code="unknown-name")
+            binder.entity(place, name)
             if name in owners:
                 binder.problem(place, f"{owners[name]} already has the authority over {name}")
             owners[name] = source

@@ -261,7 +261,7 @@ class _AccessBinder:
             )
         variables: dict[str, Type] = {"it": EntityT(entity.name)}
         nodes = {
-            key: self._condition((*path, key), getattr(document, key), variables)
+            key: self.binder.expression((*path, key), getattr(document, key), variables)
             for key in ("where", "authorized_by")
         }
         texts = (document.at,) if isinstance(document.at, str) else document.at or ()
@@ -278,11 +278,6 @@ class _AccessBinder:
             authorized_by=nodes["authorized_by"],
             footprint=_reads(entity, *nodes.values(), *times),
         )
-
-    def _condition(
-        self, path: Path, text: str | None, variables: Mapping[str, Type]
-    ) -> Node | None:
-        return None if text is None else self.binder.expression(path, text, variables)
 
     def _instant(self, path: Path, text: str, variables: Mapping[str, Type]) -> Node | None:
         node = self.binder.expression(path, text, variables, boolean=False)
@@ -306,7 +301,7 @@ class _AccessBinder:
             self._no_subsystem((*path, "in"), name, known)
             return None
         entity = self.binder.schema.by_name[held.type]
-        node = self._condition((*path, "where"), where, {"it": EntityT(held.type)})
+        node = self.binder.expression((*path, "where"), where, {"it": EntityT(held.type)})
         if where is not None and node is None:
             return None
         return Shelf(name, node, held.footprint | _reads(entity, node))
@@ -320,7 +315,7 @@ class _AccessBinder:
     ) -> Search | Needed | None:
         path: Path = (ACCESS, "evidence", index)
         name = self.binder.name(path, document.id)
-        when = self._condition((*path, "when"), document.when, {})
+        when = self.binder.expression((*path, "when"), document.when, {})
         if isinstance(document.in_, str):
             found = [self._shelf(path, document.in_, document.where, known)]
         else:

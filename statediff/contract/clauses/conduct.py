@@ -15,7 +15,6 @@ from statediff.contract.clauses.kind import OPERATIONS, Binder, ClauseKind, Judg
 from statediff.contract.language.calls import CALLS, reads_now
 from statediff.contract.language.english import VERBS, a, condition, quantity, words
 from statediff.contract.language.kinds import suggest
-from statediff.contract.language.parser import ExpressionError, parse
 from statediff.contract.language.syntax import (
     ANY,
     CALL_TYPE,
@@ -29,7 +28,7 @@ from statediff.contract.language.syntax import (
     footprint,
     walk,
 )
-from statediff.contract.parts import Count, Expression, Identifier, Part, Reason
+from statediff.contract.parts import Count, Expression, Happening, Identifier, Part, Reason
 from statediff.model.delta import Op
 from statediff.model.trace import ActionClass
 
@@ -49,13 +48,6 @@ ActionClassName = Literal[
     "unknown",
 ]
 Classes = Annotated[tuple[ActionClassName, ...], Field(description="a list of classes of action")]
-Happening = Annotated[
-    str,
-    Field(
-        pattern=r"^(create|update|delete|link|unlink|any) [^\x00-\x1f\x7f]{1,200}$",
-        description="an operation and a type, e.g. `create refund`",
-    ),
-]
 FORMS = ("always", "on", "effect", "where")
 
 
@@ -407,11 +399,8 @@ class _RunBinder:
 
     def _happens(self, path: Path, text: str) -> Happens | None:
         key, _, name = text.partition(" ")
-        if name in self.binder.schema.by_name:
-            return Happens(OPERATIONS[key], name)
-        known = self.binder.schema.by_name
-        self.binder.problem(path, f"unknown entity type `{name}`", suggest(name, known))
-        return None
+        entity = self.binder.entity(path, name)
+        return None if entity is None else Happens(OPERATIONS[key], name)
 
     # ------------------------------------------------------------ actions
 
@@ -516,13 +505,8 @@ class _RunBinder:
     def _expression(
         self, path: Path, text: str, variables: Mapping[str, Type], has_now: bool = False
     ) -> Node | None:
-        scope = replace(self.binder.scope, variables=variables, has_now=has_now)
-        try:
-            node = parse(text, scope)
-        except ExpressionError as error:
-            self.binder.problem(path, str(error), error.hint, error.offset, "expression")
-            return None
-        for part in walk(node):
+        node = self.binder.expression(path, text, variables, has_now=has_now)
+        for part in walk(node) if node is not None else ():
             if isinstance(part, Compare):
                 self._check_class(path, part)
         return node

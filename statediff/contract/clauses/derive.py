@@ -26,6 +26,7 @@ from statediff.contract.language.syntax import (
     Node,
     Read,
     RunOf,
+    TreePart,
     Variable,
     footprint,
     walk,
@@ -37,7 +38,7 @@ from statediff.model.delta import Delta, Entity
 from statediff.model.paths import Every, FieldPath, Selection, covers
 from statediff.model.schema import EntityType, Field, Kind
 
-_N = TypeVar("_N", bound=Node)
+_P = TypeVar("_P", bound=TreePart)
 
 # ---------------------------------------------------------------- as written
 
@@ -239,25 +240,20 @@ def _not_of_one_state(node: Node) -> str | None:
     return None
 
 
-def on_side(node: _N, side: str) -> _N:
+def on_side(part: _P, side: str) -> _P:
     """The same expression with its whole types read on the other side of the run."""
-    if isinstance(node, Entities):
-        return replace(node, root=side)
+    if isinstance(part, Entities):
+        return replace(part, root=side)
     changed: dict[str, Any] = {}
-    for spec in fields(node):
-        value = getattr(node, spec.name)
-        if isinstance(value, Node):
+    for spec in fields(part):  # type: ignore[arg-type]  # every part is a dataclass
+        value = getattr(part, spec.name)
+        if isinstance(value, TreePart):
             changed[spec.name] = on_side(value, side)
-        elif isinstance(value, tuple) and any(isinstance(item, (Node, Loop)) for item in value):
-            changed[spec.name] = tuple(_item_on_side(item, side) for item in value)
-    return replace(node, **changed)
-
-
-def _item_on_side(item: Any, side: str) -> Any:
-    if isinstance(item, Loop):
-        conditions = tuple(on_side(c, side) for c in item.conditions)
-        return replace(item, source=on_side(item.source, side), conditions=conditions)
-    return on_side(item, side) if isinstance(item, Node) else item
+        elif isinstance(value, tuple):
+            changed[spec.name] = tuple(
+                on_side(item, side) if isinstance(item, TreePart) else item for item in value
+            )
+    return replace(part, **changed)  # type: ignore[type-var]
 
 
 DERIVE: Final = ClauseKind(

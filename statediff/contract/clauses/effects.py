@@ -17,9 +17,8 @@ from statediff.contract.clauses.kind import (
     plain_value,
 )
 from statediff.contract.language.english import condition, doing, operand, words
-from statediff.contract.language.kinds import suggest
 from statediff.contract.language.syntax import EntityT, Node, Read, Type, footprint
-from statediff.contract.parts import Expression, Part, Reason, TypeName
+from statediff.contract.parts import Expression, Happening, Part, Reason, TypeName
 from statediff.model.delta import Label, Op
 from statediff.model.values import Value, printable
 
@@ -48,13 +47,7 @@ class Compensation(Part):
 class Effect(Part):
     """Of one kind of effect: reversibility, authorization, compensation, retry safety."""
 
-    on: Annotated[
-        str,
-        Field(
-            pattern=r"^(create|update|delete|link|unlink|any) [^\x00-\x1f\x7f]{1,200}$",
-            description="an operation and a type, e.g. `create refund`",
-        ),
-    ]
+    on: Happening
     reversibility: Literal["reversible", "conditional", "irreversible"] | None = None
     because: Annotated[
         Reason | None, Field(description="why the label is below what such a change has by default")
@@ -150,25 +143,16 @@ def _effect(binder: Binder, path: Path, raw: Effect) -> BoundEffect | None:
     binder.ids[name] = path
     if raw.retry_safe is False:
         binder.ids[f"retried-{key}-{type_name}"] = path
-    if type_name not in binder.schema.by_name:
-        binder.problem(
-            (*path, "on"),
-            f"unknown entity type `{type_name}`",
-            suggest(type_name, binder.schema.by_name),
-            code="unknown-name",
-        )
+    if binder.entity((*path, "on"), type_name) is None:
         return None
     variables: dict[str, Type] = {"it": EntityT(type_name), "new": EntityT(type_name)}
-    bound: list[Node | None] = []
-    for part, text in (("authorized_by", raw.authorized_by), ("actor", raw.actor)):
-        found = None if text is None else binder.expression((*path, part), text, variables)
-        if text is not None and found is None:
-            return None
-        bound.append(found)
-    node, actor = bound
+    node = binder.expression((*path, "authorized_by"), raw.authorized_by, variables)
+    actor = binder.expression((*path, "actor"), raw.actor, variables)
+    if (raw.authorized_by and node is None) or (raw.actor and actor is None):
+        return None
     undoing = None
     if isinstance(raw.compensation, Compensation):
-        undoing = _undoing(binder, (*path, "compensation"), type_name, raw.compensation)
+        undoing = _undoing(binder, (*path, "compensation"), variables, raw.compensation)
     nodes = [n for n in (node, actor, *_computed(undoing)) if n is not None]
     return BoundEffect(
         id=name,
@@ -199,9 +183,9 @@ def _name(compensation: str | Compensation | None) -> str | None:
     return compensation if isinstance(compensation, str) else None
 
 
-def _undoing(binder: Binder, path: Path, type_name: str, raw: Compensation) -> Undoing | None:
-    variables: dict[str, Type] = {"it": EntityT(type_name), "new": EntityT(type_name)}
-
+def _undoing(
+    binder: Binder, path: Path, variables: Mapping[str, Type], raw: Compensation
+) -> Undoing:
     def bound(place: Path, value: Any) -> Argument | None:
         if isinstance(value, dict) and set(value) == {"is"} and isinstance(value["is"], str):
             node = binder.expression((*place, "is"), value["is"], variables, False)
@@ -214,10 +198,7 @@ def _undoing(binder: Binder, path: Path, type_name: str, raw: Compensation) -> U
 
     arguments = {k: bound((*path, "arguments", k), v) for k, v in raw.arguments.items()}
     for index, name in enumerate(raw.leaves):
-        if name not in binder.schema.by_name:
-            hint = suggest(name, binder.schema.by_name)
-            place = (*path, "leaves", index)
-            binder.problem(place, f"unknown entity type `{name}`", hint, code="unknown-name")
+        binder.entity((*path, "leaves", index), name)
     return Undoing(tool=raw.tool, arguments=arguments, leaves=raw.leaves)
 
 

@@ -184,11 +184,20 @@ class Binder:
         return name
 
     def expression(
-        self, path: Path, text: str, variables: Mapping[str, Type], boolean: bool = True
+        self,
+        path: Path,
+        text: str | None,
+        variables: Mapping[str, Type],
+        boolean: bool = True,
+        *,
+        has_now: bool = False,
     ) -> Node | None:
-        """The typed expression; None with its problem noted."""
+        """The typed expression; None where none is written, or with its problem noted."""
+        if text is None:
+            return None
+        scope = replace(self.scope, variables=variables, has_now=has_now)
         try:
-            return parse(text, replace(self.scope, variables=variables), boolean=boolean)
+            return parse(text, scope, boolean=boolean)
         except ExpressionError as error:
             self.problem(path, str(error), error.hint, error.offset, error.code)
             return None
@@ -229,6 +238,15 @@ class Binder:
             return node
         return Canonical(node.type, UNWRITTEN, node, type_name, path.field, apply)
 
+    def entity(self, path: Path, name: str) -> EntityType | None:
+        """The entity type of that name; None with its problem noted."""
+        found = self.schema.by_name.get(name)
+        if found is None:
+            own = ", ".join(t for t in self.schema.by_name if not t.startswith("db."))
+            hint = suggest(name, self.schema.by_name) or "known: " + own[:MAX_KNOWN]
+            self.problem(path, f"unknown entity type `{name}`", hint, code="unknown-name")
+        return found
+
     def types(
         self, path: Path, key: str, names: tuple[str, ...]
     ) -> tuple[tuple[EntityType, ...], str | None]:
@@ -252,13 +270,7 @@ class Binder:
                 found.append(holder)
                 relation = name[len(holder.name) + 1 :]
                 continue
-            own = ", ".join(t for t in self.schema.by_name if not t.startswith("db."))
-            self.problem(
-                (*path, key),
-                f"unknown entity type `{name}`",
-                suggest(name, self.schema.by_name) or "known: " + own[:MAX_KNOWN],
-                code="unknown-name",
-            )
+            self.entity((*path, key), name)
         if key in RELATIONS and relation is None:
             self._check_associations(path, key, found)
         return tuple(found), relation

@@ -424,14 +424,12 @@ class PatternBinder:
             wider = dict(variables)
             if len(entities) == 1:
                 wider["them"] = CollectionT(name)
-            found.where[name] = self._expression("where", clause.where, variables)
-            found.that[name] = self._expression("that", clause.that, wider)
+            at = self.path
+            found.where[name] = self.binder.expression((*at, "where"), clause.where, variables)
+            found.that[name] = self.binder.expression((*at, "that"), clause.that, wider)
             found.sets[name] = self._values("set", clause.set, entity, variables)
             found.froms[name] = self._values("from", clause.from_, entity, variables)
         return found
-
-    def _expression(self, key: str, text: str | None, variables: Mapping[str, Type]) -> Node | None:
-        return None if text is None else self.binder.expression((*self.path, key), text, variables)
 
     def _paths(
         self, entities: tuple[EntityType, ...], relation: str | None

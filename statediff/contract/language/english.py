@@ -24,7 +24,6 @@ from statediff.contract.language.syntax import (
     Entities,
     FieldOf,
     Follow,
-    Hop,
     InputOf,
     ItemOf,
     Items,
@@ -173,30 +172,36 @@ def together(parts: Iterable[str]) -> str:
 
 def operand(node: Node, own: str = "it") -> str:
     """A value, in English or as its expression; `own` is what `it` is called."""
-    said, written = phrase(node, own), text_of(node)
-    is_plain = _is_plain(node, own) and len(said.split()) <= LONGEST
-    return said if is_plain or UNSAID in written else f"`{printable(written)}`"
+    written = text_of(node)
+    said = _phrase(node, own) if _is_plain(node) else ""
+    is_short = 0 < len(said.split()) <= LONGEST
+    return said if is_short or UNSAID in written else f"`{printable(written)}`"
 
 
 def _in_one_go(node: Node, own: str) -> str:
     flag = node.child if isinstance(node, Not) else node
     if not isinstance(flag, FieldOf):
         return operand(node, own)
-    said, field = phrase(flag, own), words(flag.field)
+    said, field = _phrase(flag, own), words(flag.field)
     if flag.field.startswith("is_") and said == f"its {field}":
         return f"it {field if flag is node else field.replace('is', 'is not', 1)}"
     return f"{said} is {'true' if flag is node else 'false'}"
 
 
-def _is_plain(node: Node, own: str) -> bool:
+def _is_plain(node: Node) -> bool:
     """True if it is said without a name for something, a negation around it, or an inner list."""
     parts = tuple(walk(node))
     loops = [part for part in parts if isinstance(part, Comprehension)]
-    is_named = any(len(each.loops) > 1 or _inner(each, own) == own for each in loops)
+    is_named = any(len(each.loops) > 1 or _speaks_of_own(each) for each in loops)
     is_nested = any(isinstance(part, Or) and _has(part, Or, And) for part in parts)
     is_far = any(isinstance(part, Lookup) and _is_far(part) for part in parts)
     is_odd = is_named or is_nested or is_far or len(loops) > 1
     return not (is_odd or _has(node, Not, Reaches) or isinstance(node, Not | Reaches))
+
+
+def _speaks_of_own(node: Comprehension) -> bool:
+    """True if the clause's own entity is spoken of inside, too."""
+    return any(isinstance(p, Variable) and p.name in ("it", "new") for p in walk(node))
 
 
 def _is_many(node: Node) -> bool:
@@ -219,11 +224,11 @@ def _has(node: Node, *kinds: type[Node]) -> bool:
     return any(isinstance(part, kinds) for part in walk(node) if part is not node)
 
 
-def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind of node)
-    """The expression in English; `own` is what `it` is called."""
+def _phrase(node: Node, own: str) -> str:  # noqa: C901  (one arm a kind of node)
+    """A plain expression in English; `own` is what `it` is called."""
 
     def of(part: Node) -> str:
-        return phrase(part, own)
+        return _phrase(part, own)
 
     match node:
         case Const(value=value):
@@ -261,15 +266,10 @@ def phrase(node: Node, own: str = "it") -> str:  # noqa: C901  (one arm a kind o
             return " and ".join(of(p) for p in parts)
         case Or(parts=parts):
             return "(" + " or ".join(of(p) for p in parts) + ")"
-        case Not(child=child):
-            return f"it is not so that {of(child)}"
         case Arithmetic():
             return f"({_term(node, own)})"
         case Items(items=items):
             return ", ".join(of(i) for i in items) or "an empty list"
-        case Reaches(start=start, goal=goal, hops=hops):
-            ways = ", ".join(dict.fromkeys(map(_way, hops)))
-            return f"{of(start)} reaches {of(goal)} by some chain of {ways}"
         case Call():
             return _call(node, own)
         case Comprehension():
@@ -315,13 +315,13 @@ def _term(node: Node, own: str) -> str:
     """One side of a comparison, which needs no brackets."""
     match node:
         case Arithmetic(op="+", type=ScalarT(kind=Kind.TEXT) | ListT()):
-            return phrase(node, own)
+            return _phrase(node, own)
         case Arithmetic(op="-", left=Const(value=0), right=right):
-            return f"minus {phrase(right, own)}"
+            return f"minus {_phrase(right, own)}"
         case Arithmetic(op=op, left=left, right=right):
-            return f"{phrase(left, own)} {op} {phrase(right, own)}"
+            return f"{_phrase(left, own)} {op} {_phrase(right, own)}"
         case _:
-            return phrase(node, own)
+            return _phrase(node, own)
 
 
 _VARIABLES: Final = {
@@ -342,14 +342,6 @@ def _variable(node: Variable, own: str) -> str:
             return f"those {plural(kind(entity))}"
         case Variable(name=name):
             return _VARIABLES.get(name, f"“{name}”")
-
-
-def _way(hop: Hop) -> str:
-    if not hop.source:
-        return f"{words(hop.entity)} → its {words(hop.target)}"
-    if not hop.target:
-        return f"{words(hop.source)} → each {words(hop.entity)} of it"
-    return f"{words(hop.entity)} ({words(hop.source)} → {words(hop.target)})"
 
 
 def _step_words(step: Step) -> str:
@@ -378,11 +370,11 @@ def _chain(node: Node, own: str) -> tuple[str, str]:
         case Lookup(collection=Entities(root=root, entity=entity), keys=keys):
             return _named(entity, keys, own), _WHEN[root]
         case Lookup(keys=(key,)):
-            return f"turn {phrase(key, own)}" if isinstance(key, Const) else phrase(key, own), ""
+            return f"turn {_phrase(key, own)}" if isinstance(key, Const) else _phrase(key, own), ""
         case Variable(name="new"):
             return "its new", ""
         case _:
-            return phrase(node, own), ""
+            return _phrase(node, own), ""
 
 
 def _whose(base: str, own: str) -> str:
@@ -399,7 +391,7 @@ def _named(entity: str, keys: tuple[Node, ...], own: str) -> str:
         if isinstance(key, FieldOf) and key.field == entity:
             return _chain(key, own)[0]
         if isinstance(key, AnswerOf) and key.name == entity:
-            return phrase(key, own)
+            return _phrase(key, own)
     shown = ", ".join(
         show(key.value) if isinstance(key, InputOf) else _chain(key, own)[0] for key in bare
     )
@@ -408,15 +400,15 @@ def _named(entity: str, keys: tuple[Node, ...], own: str) -> str:
 
 def _call(node: Call, own: str) -> str:
     body = node.arguments[0]
-    first = phrase(body, own)
+    first = _phrase(body, own)
     match node.name:
         case "all" | "any" if isinstance(body, Comprehension):
             quantity = "every" if node.name == "all" else "at least one"
-            return f"for {_ranges(body, own, quantity)}, {phrase(body.element, _inner(body, own))}"
+            return f"for {_range(body, own, quantity)}, {_phrase(body.element, _each(body))}"
         case "sum" | "min" | "max" | "unique" if isinstance(body, Comprehension) and (
             field := _field_of_each(body)
         ):
-            each = _ranges(body, own, "every" if body.loops[0].conditions else "")
+            each = _range(body, own, "every" if body.loops[0].conditions else "")
             if node.name == "unique":
                 two = "no two of" if each.startswith(("those", "every")) else "no two"
                 return f"{two} {each} have the same {field}"
@@ -426,7 +418,7 @@ def _call(node: Call, own: str) -> str:
         case "min" | "max":
             return f"the {_OF_ALL[node.name]} of {first}"
         case "count" if len(node.arguments) == 2:
-            return f"the number of times that {phrase(node.arguments[1], own)} is in {first}"
+            return f"the number of times that {_phrase(node.arguments[1], own)} is in {first}"
         case "count":
             return f"the number of {first}"
         case "unique":
@@ -438,15 +430,15 @@ def _call(node: Call, own: str) -> str:
         case "search" if asks_for_words(node):
             return f"{first} has a letter or a digit"
         case "within":
-            other, most = (phrase(each, own) for each in node.arguments[1:])
+            other, most = (_phrase(each, own) for each in node.arguments[1:])
             unit = " seconds" if _is_time(body) else ""
             return f"{first} is within {most}{unit} of {other}"
         case _:
             pass
     said = _SENTENCES.get(node.name)
     if said is None or len(node.arguments) > 2:
-        return f"{node.name}({', '.join(phrase(a, own) for a in node.arguments)})"
-    return said.format(first, *(phrase(a, own) for a in node.arguments[1:]))
+        return f"{node.name}({', '.join(_phrase(a, own) for a in node.arguments)})"
+    return said.format(first, *(_phrase(a, own) for a in node.arguments[1:]))
 
 
 _OF_ALL: Final = {"sum": "total", "min": "least", "max": "greatest"}
@@ -479,39 +471,27 @@ _SENTENCES: Final = {
 
 
 def _elements(node: Comprehension, own: str) -> str:
-    if isinstance(node.element, Variable) and len(node.loops) == 1:
-        return _ranges(node, own, "")
-    return f"{phrase(node.element, _inner(node, own))} over {_ranges(node, own, 'every')}"
+    if isinstance(node.element, Variable):
+        return _range(node, own, "")
+    return f"{_phrase(node.element, _each(node))} over {_range(node, own, 'every')}"
 
 
-def _inner(node: Comprehension, own: str) -> str:
-    """What is `its` inside: the one variable, unless the clause's own entity is spoken of too."""
-    parts = [part for part in walk(node) if isinstance(part, Variable | Comprehension)]
-    speaks = any(isinstance(p, Comprehension) and p is not node for p in parts) or any(
-        isinstance(p, Variable) and p.name in ("it", "new") for p in parts
-    )
-    return own if speaks or len(node.loops) > 1 else f"“{node.loops[0].name}”"
+def _each(node: Comprehension) -> str:
+    """The word for an element: what is `its` inside."""
+    return f"“{node.loops[0].name}”"
 
 
-def _ranges(node: Comprehension, own: str, quantity: str) -> str:
-    inner = _inner(node, own)
-    texts = []
-    for loop in node.loops:
-        name = f" “{loop.name}”" if inner == own else ""
-        text = _range(loop.source, own, quantity, name)
-        if loop.conditions:
-            text += " where " + " and ".join(phrase(c, inner) for c in loop.conditions)
-        texts.append(text)
-    return " and ".join(texts)
-
-
-def _range(source: Node, own: str, quantity: str, name: str) -> str:
+def _range(node: Comprehension, own: str, quantity: str) -> str:
+    """The elements that are ranged over."""
+    source, conditions = node.loops[0].source, node.loops[0].conditions
     if isinstance(source, Entities) and quantity:
-        return f"{quantity} {kind(source.entity)}{name} {_WHEN[source.root]}"
-    many = phrase(source, own)
-    if not quantity or (quantity == "every" and many.startswith("those")):
-        return many + name
-    return f"{quantity}{name} of {many}"
+        text = f"{quantity} {kind(source.entity)} {_WHEN[source.root]}"
+    else:
+        text = _phrase(source, own)
+        if quantity and not (quantity == "every" and text.startswith("those")):
+            text = f"{quantity} of {text}"
+    asked = " and ".join(_phrase(c, _each(node)) for c in conditions)
+    return f"{text} where {asked}" if asked else text
 
 
 VERBS = {

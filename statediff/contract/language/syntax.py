@@ -67,7 +67,7 @@ UNWRITTEN: Final = 0
 """The offset of a node that stands in no text."""
 
 
-class _Part:
+class TreePart:
     """A part of the tree; what evaluation works out of it once is kept with it."""
 
     @cached_property
@@ -80,7 +80,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class Node(_Part):
+class Node(TreePart):
     """An expression. `offset` is the character of the source text where it begins."""
 
     type: Type
@@ -267,7 +267,7 @@ class Items(Node):
 
 
 @dataclass(frozen=True)
-class Loop(_Part):
+class Loop(TreePart):
     """One `for NAME in COLLECTION if …` of a comprehension."""
 
     name: str
@@ -326,15 +326,12 @@ def children(node: Node) -> Iterator[Node]:
     """The nodes directly below, in source order."""
     for spec in fields(node):
         value = getattr(node, spec.name)
-        if isinstance(value, Node):
-            yield value
-        elif isinstance(value, tuple):
-            for item in value:
-                if isinstance(item, Node):
-                    yield item
-                elif isinstance(item, Loop):
-                    yield item.source
-                    yield from item.conditions
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Node):
+                yield item
+            elif isinstance(item, Loop):
+                yield item.source
+                yield from item.conditions
 
 
 def walk(node: Node) -> Iterator[Node]:
