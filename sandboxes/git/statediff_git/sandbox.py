@@ -251,7 +251,7 @@ class EmbeddedRepository:
         leaf = tree.get(path)
         if leaf is None:
             return "nothing there"
-        oid = leaf.start.decode("ascii", "replace").strip()
+        oid = leaf.short.decode("ascii", "replace").strip()
         if "/refs/" in path and leaf.kind == "file" and len(oid) == 40:
             subject = self.subjects.get(oid)
             return f"{oid[:10]} {subject!r}" if subject else f"{oid[:10]}, unknown to the base"
@@ -311,7 +311,7 @@ class EmbeddedRepository:
         }
         index = Path(repository.path, "index")
         held = Leaf.of(index.read_bytes() if index.is_file() else b"")
-        return files | (self._admin_files({"index": held}) if held.start else {})
+        return files | (self._admin_files({"index": held}) if held.content else {})
 
     def _built(
         self,

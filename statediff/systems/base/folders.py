@@ -116,15 +116,15 @@ def _dissolved(name: str, top: int) -> list[str]:
     return moved
 
 
-def inner_folder(name: str, parent: int, *, is_ours: bool = True) -> int:
+def inner_folder(name: str, parent: int) -> int:
     """The open folder of the name in another one, no link and nothing mounted; `OSError` else.
 
-    It may be listed and written to then, if it is ours to change.
+    It may be listed and written to then.
     """
     try:
         inner = os.open(name, _FOLDER_FLAGS, dir_fd=parent)
     except PermissionError:
-        if not is_ours or not hasattr(os, "O_PATH"):
+        if not hasattr(os, "O_PATH"):
             raise
         place = os.open(name, _FOLDER_FLAGS | os.O_PATH, dir_fd=parent)
         try:
@@ -135,7 +135,7 @@ def inner_folder(name: str, parent: int, *, is_ours: bool = True) -> int:
             os.close(place)
     try:
         _require_not_mounted(inner, parent)
-        if is_ours and stat.S_IMODE(os.fstat(inner).st_mode) & 0o700 != 0o700:
+        if stat.S_IMODE(os.fstat(inner).st_mode) & 0o700 != 0o700:
             os.fchmod(inner, 0o700)
     except BaseException:
         os.close(inner)
@@ -145,8 +145,13 @@ def inner_folder(name: str, parent: int, *, is_ours: bool = True) -> int:
 
 def _require_not_mounted(folder: int, parent: int) -> None:
     is_elsewhere = os.fstat(folder).st_dev != os.fstat(parent).st_dev
-    if is_elsewhere or attribute_bits(folder, b"", _OF_THE_OPEN) & _MOUNTED:
+    if is_elsewhere or is_mounted(folder):
         raise OSError(errno.EXDEV, "something else is mounted there")
+
+
+def is_mounted(folder: int) -> bool:
+    """True if the open folder is where something is mounted, as far as statx says so."""
+    return bool(attribute_bits(folder, b"", _OF_THE_OPEN) & _MOUNTED)
 
 
 def attribute_bits(folder: int, path: bytes, flags: int) -> int:

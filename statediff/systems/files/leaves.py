@@ -7,29 +7,35 @@ content: a program that has it open can write without one that moves.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from statediff.model.values import printable
 from statediff.systems.base.folders import discard, inner_folder, make_folder
-from statediff.systems.base.pristine import version_of
-from statediff.systems.files.owners import beside, entry_path
+from statediff.systems.files.owners import beside
+from statediff.systems.files.tree import Entry, EntryKind, Folder, Limits, NotRead
 
 FILE_MODE: Final = 0o600
 EXECUTABLE_MODE: Final = 0o700
 FOLDER_MODE: Final = 0o700
 _PUT_BACK: Final = ("file", "folder", "link")
-_START_BYTES: Final = 100
-MAX_DEPTH: Final = 200
-"""Folders within each other; each of them is one open descriptor."""
+_SHORT_BYTES: Final = 100
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_ALL: Final = Limits(
+    entries=sys.maxsize,
+    path_bytes=sys.maxsize,
+    file_bytes=sys.maxsize,
+    total_bytes=sys.maxsize,
+    content_bytes=_SHORT_BYTES,
+    enters_mounts=False,
+)
+_KINDS: Final = {EntryKind.FILE: "file", EntryKind.DIRECTORY: "folder", EntryKind.LINK: "link"}
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,8 @@ class Leaf:
     """`file`, `folder`, `link`, or `other` for a pipe, socket or device."""
     mode: int
     digest: str = ""
-    start: bytes = b""
-    """The first bytes, or a link's target."""
+    short: bytes = b""
+    """The content of a short file, or a link's target."""
     content: bytes = b""
     names: int = 1
     """How many names a file has: one that another name leads to can be changed from there."""
@@ -51,10 +57,10 @@ class Leaf:
     @staticmethod
     def of(content: bytes, is_executable: bool = False, *, is_link: bool = False) -> Leaf:
         """A file, or a link to `content`."""
-        digest = hashlib.sha256(content).hexdigest()
         mode = EXECUTABLE_MODE if is_executable else FILE_MODE
         kind, mode = ("link", 0) if is_link else ("file", mode)
-        return Leaf(kind, mode, digest, content[:_START_BYTES], content)
+        digest = hashlib.sha256(content).hexdigest()
+        return Leaf(kind, mode, digest, content if is_link else _short(content), content)
 
     @staticmethod
     def folder() -> Leaf:
@@ -67,12 +73,16 @@ class Leaf:
     def words(self) -> str:
         """What it is, for people."""
         if self.kind == "link":
-            return f"a link to {self.start.decode(errors='replace')!r}"
+            return f"a link to {self.short.decode(errors='replace')!r}"
         about = f"{self.kind} of mode {self.mode:04o}{self.beside and f', {self.beside}'}"
         if self.kind != "file":
             return about
         also = "" if self.names == 1 else f" and {self.names} names"
         return f"{about}{also}, sha256 {self.digest[:10]}…"
+
+
+def _short(content: bytes) -> bytes:
+    return content if len(content) <= _SHORT_BYTES else b""
 
 
 Files = Mapping[str, Leaf]
@@ -126,12 +136,12 @@ def _put(
 
 def scan(root: Path) -> dict[str, Leaf]:
     """What lies there, links not followed; what cannot be read is there as `unreadable`."""
-    return {path: leaf.summary() for path, leaf in _found(root, keeps=False)}
+    return {path: leaf.summary() for path, leaf in _found(root, _ALL).items()}
 
 
 def held(root: Path) -> dict[str, Leaf]:
     """What lies there, with its content. `OSError` names what could not be put back so."""
-    found = dict(_found(root, keeps=True))
+    found = _found(root, replace(_ALL, content_bytes=sys.maxsize))
     for path, leaf in found.items():
         is_plain = leaf.kind in _PUT_BACK and not leaf.beside and leaf.names == 1
         if not is_plain or (leaf.kind == "folder" and leaf.mode & 0o700 != 0o700):
@@ -139,44 +149,35 @@ def held(root: Path) -> dict[str, Leaf]:
     return found
 
 
-def _found(root: Path, *, keeps: bool) -> Iterator[tuple[str, Leaf]]:
+def _found(root: Path, limits: Limits) -> dict[str, Leaf]:
     try:
-        top = os.open(root, _FOLDER)
-    except OSError as error:
-        yield "", _unreadable(error)
-        return
-    try:
-        yield from _inside(top, "", keeps=keeps)
-    except OSError as error:
-        yield "", _unreadable(error)
-    finally:
-        os.close(top)
+        with Folder.open(root) as opened:
+            tree = opened.tree(limits)
+    except NotRead as error:
+        return {"": _unreadable(str(error))}
+    found = {os.fsdecode(path).rstrip("/"): _unreadable(cause) for path, cause in tree.gaps}
+    return {os.fsdecode(entry.path): _leaf(entry) for entry in tree.entries} | found
 
 
-def _inside(folder: int, start: str, depth: int = 0, *, keeps: bool) -> Iterator[tuple[str, Leaf]]:
-    """Path → what is there, of all that lies in the open folder."""
-    with os.scandir(folder) as listed:
-        entries = list(listed)
-    for entry in entries:
-        path = start + entry.name
-        leaf = _look(entry, folder, keeps=keeps)
-        yield path, leaf
-        if leaf.kind != "folder":
-            continue
-        try:
-            if depth >= MAX_DEPTH:
-                raise OSError(errno.ENAMETOOLONG, f"deeper than {MAX_DEPTH} folders")
-            inner = inner_folder(entry.name, folder, is_ours=False)
-            try:
-                yield from _inside(inner, f"{path}/", depth + 1, keeps=keeps)
-            finally:
-                os.close(inner)
-        except OSError as error:
-            yield path, _unreadable(error)
+def _leaf(entry: Entry) -> Leaf:
+    if entry.cause is not None:
+        return _unreadable(entry.cause)
+    if entry.kind is EntryKind.LINK:
+        return Leaf.of(entry.target or b"", is_link=True)
+    content = entry.content or b""
+    return Leaf(
+        _KINDS.get(entry.kind, "other"),
+        stat.S_IMODE(entry.mode),
+        entry.digest or "",
+        _short(content),
+        content,
+        entry.names,
+        beside(entry.owner, entry.group, entry.attributes),
+    )
 
 
-def _unreadable(error: OSError) -> Leaf:
-    return Leaf(f"unreadable ({error.strerror})", 0)
+def _unreadable(cause: str) -> Leaf:
+    return Leaf(f"unreadable ({cause})", 0)
 
 
 def _write(leaf: Leaf, name: str, folder: int) -> None:
@@ -191,33 +192,6 @@ def _write(leaf: Leaf, name: str, folder: int) -> None:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(descriptor, leaf.mode)  # whatever the umask says
                 file.write(leaf.content)
-
-
-def _look(entry: os.DirEntry[str], folder: int, *, keeps: bool) -> Leaf:
-    try:
-        status = entry.stat(follow_symlinks=False)
-        mode = stat.S_IMODE(status.st_mode)
-        if stat.S_ISLNK(status.st_mode):
-            return Leaf.of(os.readlink(os.fsencode(entry.name), dir_fd=folder), is_link=True)
-        more = beside(entry_path(folder, os.fsencode(entry.name)), status)
-        if stat.S_ISDIR(status.st_mode):
-            return Leaf("folder", mode, beside=more)
-        if not stat.S_ISREG(status.st_mode):
-            return Leaf("other", mode, beside=more)
-        descriptor = os.open(entry.name, _FILE, dir_fd=folder)
-        with os.fdopen(descriptor, "rb") as file:
-            start = file.peek(_START_BYTES)[:_START_BYTES]
-            content = file.read() if keeps else b""
-            digest = (
-                hashlib.sha256(content).hexdigest()
-                if keeps
-                else hashlib.file_digest(file, "sha256").hexdigest()
-            )
-            if version_of(os.fstat(descriptor)) != version_of(status):
-                return Leaf("unreadable (it changed meanwhile)", 0)
-            return Leaf("file", mode, digest, start, content, status.st_nlink, more)
-    except OSError as error:
-        return _unreadable(error)
 
 
 def files_digest(files: Files) -> str:

@@ -65,16 +65,19 @@ def _flags(path: bytes) -> str:
     return ", ".join(name for bit, name in _FLAGS if bits & bit)
 
 
-def beside(path: bytes, status: os.stat_result) -> str:
+def beside(user: str, group: str, found: Map | Unobserved) -> str:
     """All of it in words, for a proof; empty of an entry as the harness makes it."""
-    user, group = owner_of(status)
-    found = attributes(path)
     words = [f"{what} {name}" for what, name in (("owner", user), ("group", group)) if name != OWN]
     if isinstance(found, Unobserved):
         words.append(found.cause)
     else:
         words += [f"{name} {value}" for name, value in found.items if isinstance(value, str)]
     return ", ".join(words)
+
+
+def beside_of(path: bytes, status: os.stat_result) -> str:
+    """The same, of what is at `path`."""
+    return beside(*owner_of(status), attributes(path))
 
 
 def entry_path(folder: int, name: bytes) -> bytes:

@@ -23,7 +23,7 @@ from statediff.packs import PackSource
 from statediff.systems.base.folders import empty, make_folder, remove
 from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.files.leaves import Leaf, files_digest, held, restore, scan
-from statediff.systems.files.owners import beside, make_plain
+from statediff.systems.files.owners import beside_of, make_plain
 from statediff.systems.files.source import ROOT, FilesSource
 from statediff.systems.files.tree import EntryKind, Folder, Limits, NotRead, shown
 
@@ -136,11 +136,8 @@ class EmbeddedDirectory:
             return {}
         if not stat.S_ISDIR(status.st_mode):
             return {ROOT: Leaf("link" if stat.S_ISLNK(status.st_mode) else "other", 0)}
-        top = Leaf(
-            "folder",
-            stat.S_IMODE(status.st_mode),
-            beside=beside(os.fsencode(self.folder), status),
-        )
+        more = beside_of(os.fsencode(self.folder), status)
+        top = Leaf("folder", stat.S_IMODE(status.st_mode), beside=more)
         return {ROOT: top, **scan(self.folder)}
 
 

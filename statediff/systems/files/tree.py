@@ -22,7 +22,7 @@ from typing import Final, Self
 from statediff.errors import StatediffError
 from statediff.model.explanation import unread_because
 from statediff.model.values import Map, Unobserved, printable
-from statediff.systems.base.folders import is_of_the_path
+from statediff.systems.base.folders import is_mounted, is_of_the_path
 from statediff.systems.base.pristine import version_of
 from statediff.systems.files.owners import (
     NOTHING,
@@ -64,6 +64,8 @@ class Limits:
     total_bytes: int = 1024 * 1024 * 1024
     content_bytes: int = 64 * 1024
     """Files up to this size are kept with their content."""
+    enters_mounts: bool = True
+    """A folder of the same file system that is mounted in the tree is read like any other."""
 
 
 @dataclass(frozen=True)
@@ -424,6 +426,8 @@ def _subfolder(
     try:
         if os.fstat(descriptor).st_ino != status.st_ino:
             return False, unread_because(f"{shown(path)} changed while it was read")
+        if not walk.limits.enters_mounts and is_mounted(descriptor):
+            return False, f"{shown(path)} is mounted there"
         return _descend(walk, descriptor, path, depth)
     finally:
         os.close(descriptor)
@@ -440,12 +444,13 @@ def _file(walk: _Walk, parent: int, name: bytes, path: bytes, status: os.stat_re
         return Entry(path, EntryKind.FILE, mode, size, cause=cause)
     walk.bytes_left -= size
     hasher = hashlib.sha256()
-    content: bytes | None = b"" if size <= walk.limits.content_bytes else None
+    is_kept, kept = size <= walk.limits.content_bytes, list[bytes]()
     try:
         for block in _blocks(parent, name, status, path):
             hasher.update(block)
-            if content is not None:
-                content += block
+            if is_kept:
+                kept.append(block)
     except NotRead as error:
         return Entry(path, EntryKind.FILE, mode, size, cause=str(error))
+    content = b"".join(kept) if is_kept else None
     return Entry(path, EntryKind.FILE, mode, size, hasher.hexdigest(), content)

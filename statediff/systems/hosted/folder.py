@@ -25,7 +25,7 @@ from statediff.model.explanation import unread_because
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import ABSENT, Absent, Unobserved, printable
 from statediff.systems.base.folders import is_of_the_path
-from statediff.systems.files.owners import beside, entry_path
+from statediff.systems.files.owners import beside_of, entry_path
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 MAX_FILES: Final = 5000
@@ -132,7 +132,7 @@ def _itself(home: int) -> Iterator[tuple[str, int, str | None]]:
     """
     status = os.fstat(home)
     mode = stat.S_IMODE(status.st_mode)
-    said = beside(entry_path(home, b"."), status)
+    said = beside_of(entry_path(home, b"."), status)
     if said:
         yield ".#beside", mode, printable(said)
     if mode & _ODD_MODE_OF_FOLDERS or ~mode & _FOR_ALL_TO_ENTER:
@@ -147,7 +147,7 @@ def _walk(
         path = os.fsencode(prefix + name).decode("utf-8", "backslashreplace")
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
         whole, mode = status.st_mode, stat.S_IMODE(status.st_mode)
-        said = beside(entry_path(folder, os.fsencode(name)), status) if is_own else ""
+        said = beside_of(entry_path(folder, os.fsencode(name)), status) if is_own else ""
         if said:
             yield f"{path}#beside", mode, printable(said)
         if stat.S_ISDIR(whole):

@@ -5,12 +5,11 @@ What SQLite would not have written is `Tangled`; the message says what.
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -69,67 +68,28 @@ class Cells:
         """The places before of the cells that are not known to be on the page."""
         return [*range(len(before.sizes))] if self.kinship is None else self.kinship.gone
 
-    @cached_property
-    def contents(self) -> list[Any]:
-        """What each holds, to be compared; equal to nothing where a part of it is elsewhere."""
-        found: list[Any] = [*self.locals]
-        if self.row_ids:
-            found = [*zip(self.row_ids, self.locals, strict=True)]
-        for place in self.rests:
-            found[place] = object()
-        return found
-
-    def beside(self, before: Cells) -> Cells:
-        """The same cells, compared with those of the page as it was."""
-        old, new = before.contents, self.contents
-        most = min(len(old), len(new))
-        first = _alike(old, new, most)
-        last = min(_alike(reversed(old), reversed(new), most), most - first)
-        past_old, past_new = len(old) - last, len(new) - last
-        place_of = {content: place for place, content in enumerate(old[first:past_old], first)}
-        middle = [place_of.get(content, -1) for content in new[first:past_new]]
-        stayed = {*middle}
-        begin = max(first - 1, 0)
-        near = [*range(begin, first), *middle, *range(past_old, past_old + min(last, 1))]
-        kinship = Kinship(
-            new=[place for place, was in enumerate(middle, first) if was < 0],
-            gone=[place for place in range(first, past_old) if place not in stayed],
-            loose=[
-                place
-                for place, (one, two) in enumerate(itertools.pairwise(near), begin)
-                if one < 0 or two <= one
-            ],
-        )
-        return replace(self, kinship=kinship)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Kinship:
-    """Which cells of a page are those of the page as it was."""
+    """Which cells of a page are bytes that were in the same place of the page as it was."""
 
     new: list[int]
-    """Places of those that are not known to have been there, ascending."""
+    """Places of the others, ascending."""
     gone: list[int]
-    """Places before of those that are not known to be there."""
+    """Places before of those that did not stay."""
     loose: list[int]
     """Places whose cell did not precede the next one on the page as it was."""
-    stayed: Stayed | None = None
-    """The others, where they are the same bytes of the page; None where they may have moved."""
-
-
-@dataclass(frozen=True)
-class Stayed:
-    """The cells of a page that are bytes which were in the same place."""
-
     holders: Any
-    """The place of the cell that each byte was of, -1 of others, as an array."""
-    gone: frozenset[int]
-    """The places of the cells that did not stay, and -1."""
+    """The place before of the cell that each byte was of, -1 of others, as an array."""
 
-    def is_in(self, start: int, end: int) -> bool:
-        """True if such a cell has one of these bytes; none is shorter than the step."""
+    @cached_property
+    def _not_staying(self) -> frozenset[int]:
+        return frozenset((-1, *self.gone))
+
+    def has_one_in(self, start: int, end: int) -> bool:
+        """True if a cell that stayed has one of these bytes; none is shorter than the step."""
         held = self.holders[start:end:_LEAST_BLOCK].tolist()
-        return not self.gone.issuperset((*held, int(self.holders[end - 1])))
+        return not self._not_staying.issuperset((*held, int(self.holders[end - 1])))
 
 
 @dataclass(frozen=True)
@@ -167,10 +127,8 @@ class Node:
                 sizes = [end - start for start, (_, end) in zip(self.starts, told, strict=True)]
                 return Cells(sizes, [signed(key) for key, _ in told], [], {})
             is_alike = before is not None and before[0].kind == self.kind
-            if before is None or not is_alike:
-                return self._with_payloads(self.places)
-            found = self._over(*before) or self._shifted(*before)
-            return found or self._with_payloads(self.places).beside(before[1])
+            found = self._over(*before) if before is not None and is_alike else None
+            return found or self._with_payloads(self.places)
         except (struct.error, IndexError) as error:
             raise Tangled("a cell is beyond its page") from error
 
@@ -195,25 +153,6 @@ class Node:
             starts.insert(at, self.starts[at])
         if (*starts,) != self.starts:
             return None  # those that stayed are in another order
-        return self._instead(cells, new, gone, Stayed(holders, frozenset((-1, *gone))))
-
-    def _shifted(self, before: Node, cells: Cells) -> Cells | None:
-        """The cells, where all but a few side by side are bytes that were anywhere on the page."""
-        if cells.rests:
-            return None
-        old, starts, sizes = before.parts(cells), self.starts, cells.sizes
-        most = min(len(old), len(starts))
-        first = _alike(old, _slices(self.content, starts, sizes), most)
-        ends = _slices(self.content, starts[::-1], sizes[::-1])
-        last = min(_alike(reversed(old), ends, most), most - first)
-        new = [*range(first, len(self.starts) - last)]
-        gone = [*range(first, len(old) - last)]
-        return self._instead(cells, new, gone, None) if len(new) <= _FEW_CELLS else None
-
-    def _instead(
-        self, cells: Cells, new: list[int], gone: list[int], stayed: Stayed | None
-    ) -> Cells:
-        """The cells of the page as it was, but for these, whose order is the same."""
         sizes, row_ids, locals_ = [*cells.sizes], [*cells.row_ids], [*cells.locals]
         for at in reversed(gone):
             for each in (sizes, locals_, *([row_ids] if row_ids else ())):
@@ -229,7 +168,7 @@ class Node:
                 rests[at] = rest
         near = {at for place in new for at in (place - 1, place)}
         loose = sorted(near.intersection(range(len(sizes) - 1)))
-        kinship = Kinship(new=new, gone=gone, loose=loose, stayed=stayed)
+        kinship = Kinship(new=new, gone=gone, loose=loose, holders=holders)
         return Cells(sizes, row_ids, locals_, rests, kinship)
 
     def _cell(self, begin: int) -> tuple[int, int, bytes, Rest | None]:
@@ -251,13 +190,6 @@ class Node:
     def begins(self) -> frozenset[int]:
         """The places at which its cells begin."""
         return frozenset(self.starts)
-
-    def parts(self, cells: Cells) -> list[bytes]:
-        """The bytes of each cell."""
-        known: list[bytes] | None = vars(self).get("_parts")
-        if known is None:
-            known = vars(self)["_parts"] = [*_slices(self.content, self.starts, cells.sizes)]
-        return known
 
     def holders(self, cells: Cells) -> Any:
         """The place of the cell that each byte is of, -1 of others, as an array."""
@@ -312,11 +244,9 @@ class Node:
             free = following
         if at + (12 if self.children else 8) + 2 * count > begin:
             raise Tangled("cells begin in their own list")
-        stayed = None if cells.kinship is None else cells.kinship.stayed
+        kinship = cells.kinship
         # Cells that stayed in their place share no byte with each other.
-        placed = [*zip(self.starts, cells.sizes, strict=True)]
-        if stayed is not None:
-            placed = [placed[at] for at in cells.new]
+        placed = [(self.starts[at], cells.sizes[at]) for at in cells.new]
         number = len(spans) + len(placed)
         spans.update(placed)
         starts = sorted(spans)
@@ -326,21 +256,10 @@ class Node:
         if (
             len(spans) != number
             or any(map(operator.gt, ends, starts[1:]))
-            or (stayed is not None and any(map(stayed.is_in, starts, ends)))
+            or (kinship is not None and any(map(kinship.has_one_in, starts, ends)))
             or min((*self.starts, *starts[:1]), default=begin) < begin
         ):
             raise Tangled("two cells share a byte")
-
-
-def _alike(one: Iterable[Any], other: Iterable[Any], most: int) -> int:
-    """How many are equal at the beginning, of so many."""
-    differing = map(operator.ne, one, other)
-    return next(itertools.compress(itertools.count(), differing), most)
-
-
-def _slices(content: bytes, starts: Sequence[int], sizes: Sequence[int]) -> Iterable[bytes]:
-    """The parts of so many bytes that begin there."""
-    return map(content.__getitem__, map(slice, starts, map(operator.add, starts, sizes)))
 
 
 def node_of(content: bytes, page: int, usable: int) -> Node:

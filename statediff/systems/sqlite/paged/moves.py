@@ -36,29 +36,7 @@ def follow_moves(
     `owners` has the trees as they were, each page in one place; it is not changed. `read` gives a
     page as it is now.
     """
-    found = _unmoved(owners, written, read) if page_count == owners.page_count else None
-    return found or _Walk(owners, frozenset(written), page_count, read).moves()
-
-
-def _unmoved(owners: PageOwners, written: Collection[int], read: ReadPage) -> Moves | None:
-    """The trees, where each page leads where it led; None where one does not."""
-    pages: dict[int, list[int]] = {}
-    for page in written:
-        if page not in owners:
-            return None
-        links = links_of(read(page), page, owners.is_overflow(page), owners.usable)
-        if links != owners.links(page):
-            return None
-        pages.setdefault(owners.root(page), []).append(page)
-    rewritten: dict[int, Rewritten] = {}
-    for root in sorted(pages):
-        nodes = _nodes(pages[root], owners.parent, owners.is_overflow)
-        above = _above(pages[root], owners.parent, owners.is_overflow)
-        rewritten[root] = Rewritten(
-            before=nodes, after=nodes, above_before=above, above_after=above
-        )
-    nothing = frozenset[int]()
-    return Moves(rewritten=rewritten, lost=nothing, gained=nothing, are_places_kept=True)
+    return _Walk(owners, frozenset(written), page_count, read).moves()
 
 
 @dataclass
