@@ -128,34 +128,25 @@ def commit(
     repository: pygit2.Repository,
     parent: pygit2.Commit,
     message: str,
-    changes: Mapping[str, str | None],
+    changes: Mapping[str, str],
     person: tuple[str, str] = INES,
 ) -> pygit2.Commit:
-    """A commit after `parent` in which each path has the text; None removes it. No ref moves."""
+    """A commit after `parent` in which each path has the text. No ref moves."""
     index = pygit2.Index()
     index.read_tree(parent.tree)
     for path, content in changes.items():
-        if content is None:
-            index.remove(path)
-        else:
-            mode = pygit2.enums.FileMode.BLOB
-            index.add(pygit2.IndexEntry(path, repository.create_blob(content.encode()), mode))
+        blob = repository.create_blob(content.encode())
+        index.add(pygit2.IndexEntry(path, blob, pygit2.enums.FileMode.BLOB))
     tree = index.write_tree(repository)
     who = pygit2.Signature(*person)
     oid = repository.create_commit(None, who, who, f"{message}\n", tree, [parent.id])
     return repository[oid]
 
 
-def tag(
-    repository: pygit2.Repository,
-    name: str,
-    target: pygit2.Commit,
-    message: str,
-    person: tuple[str, str] = INES,
-) -> None:
+def tag(repository: pygit2.Repository, name: str, target: pygit2.Commit, message: str) -> None:
     """An annotated tag, with its ref."""
     kind = pygit2.enums.ObjectType.COMMIT
-    repository.create_tag(name, target.id, kind, pygit2.Signature(*person), message)
+    repository.create_tag(name, target.id, kind, pygit2.Signature(*INES), message)
 
 
 def push(repository: pygit2.Repository, *refspecs: str) -> None:
