@@ -71,6 +71,13 @@ class Database:
         for row in rows:
             self.execute(statement, row)
 
+    def one(self, statement: str, *values: object) -> Row:
+        """The one row; a task whose facts are not there cannot be done."""
+        row = self.execute(statement, values).fetchone()
+        if row is None:
+            raise SystemExit(f"nothing found: {statement} {values}")
+        return row
+
     def __enter__(self) -> Self:
         return self
 
@@ -89,15 +96,14 @@ class Database:
 
         Each is a transaction of its own, and no log has them.
         """
-        with self:
-            found = self.execute(f"SELECT {column} FROM {table} WHERE {row}").fetchall()
-        [held] = found
         statement = f"UPDATE {table} SET {column} = ? WHERE {row}"
+        with self:
+            held = self.one(f"SELECT {column} FROM {table} WHERE {row}")[0]
         with self:
             self.execute(statement, (value,))
         yield
         with self:
-            self.execute(statement, (held[0],))
+            self.execute(statement, (held,))
         self.close()
 
     def only_read(self) -> None:
@@ -122,8 +128,8 @@ class Database:
 
     def trigger(self, name: str) -> tuple[str, str]:
         """The statements that remove a trigger and that make it again as it was."""
-        found = self.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (name,)).fetchone()
-        return f"DROP TRIGGER {name}", found[0]
+        made = self.one("SELECT sql FROM sqlite_schema WHERE name = ?", name)[0]
+        return f"DROP TRIGGER {name}", made
 
     def add_after_insert(self, name: str, table: str, statement: str) -> None:
         """Whenever a row is added to the table, the statement is run with it as `new`."""
@@ -137,9 +143,6 @@ class _Server(Database):
         cursor = self._connection.cursor()
         cursor.execute(_marked(statement), tuple(values))
         return Result(cursor)
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 class Postgres(_Server):
@@ -177,13 +180,12 @@ class Postgres(_Server):
         ]
 
     def trigger(self, name: str) -> tuple[str, str]:
-        found = self.execute(
+        table, made = self.one(
             "SELECT tgrelid::regclass::text, pg_get_triggerdef(oid) FROM pg_trigger"
             " WHERE tgname = ?",
-            (name,),
-        ).fetchone()
-        assert found is not None, name
-        return f"DROP TRIGGER {name} ON {found[0]}", found[1]
+            name,
+        )
+        return f"DROP TRIGGER {name} ON {table}", made
 
     def add_after_insert(self, name: str, table: str, statement: str) -> None:
         self.execute(
@@ -236,8 +238,7 @@ class MariaDb(_Server):
         return [*triggers, "SET SESSION foreign_key_checks = 1"]
 
     def trigger(self, name: str) -> tuple[str, str]:
-        shown = self.execute(f"SHOW CREATE TRIGGER {name}").fetchone()
-        assert shown is not None, name
+        shown = self.one(f"SHOW CREATE TRIGGER {name}")
         made = f"SET STATEMENT sql_mode = '{shown['sql_mode']}' FOR {shown[2]}"
         return f"DROP TRIGGER {name}", made
 

@@ -10,8 +10,13 @@ import http.client
 import json
 import os
 import sqlite3
+import sys
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import given
+from given import answer  # noqa: F401 - the agents'
 
 INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
 URL = urlsplit(os.environ["STATEDIFF_TRACKER_URL"])
@@ -20,35 +25,41 @@ IS_REDMINE = URL.path in ("", "/")
 """Roundup names the tracker in its path; Redmine has the address for itself."""
 
 
-class Roundup:
-    """One account on the REST interface of a Roundup."""
+class _Account:
+    """One account on the REST interface of a tracker."""
 
     def __init__(self, login: str = "", password: str = "") -> None:
-        login = login or unquote(URL.username or "")
+        self.login = login or unquote(URL.username or "")
         password = password or unquote(URL.password or "")
-        origin = f"http://{URL.hostname}:{URL.port}"
-        word = base64.b64encode(f"{login}:{password}".encode()).decode()
-        self.login = login
-        self._headers = {
-            "Authorization": f"Basic {word}",
-            "Accept": "application/json",
-            "Content-Type": "application/json",
-            "X-Requested-With": "agent",
-            "Origin": origin,
-            "Referer": origin + URL.path,
-        }
-        self._connection = http.client.HTTPConnection(URL.hostname or "", URL.port, timeout=10)
+        word = base64.b64encode(f"{self.login}:{password}".encode()).decode()
+        self._headers = {"Authorization": f"Basic {word}", "Content-Type": "application/json"}
+        self._connection = http.client.HTTPConnection(URL.hostname or "", URL.port, timeout=30)
+
+    def log(self, tool: str, action_class: str, **arguments: object) -> None:
+        """One line in the trace, in the name of the account."""
+        given.log(tool, action_class, arguments, principal=self.login)
+
+    def _request(self, method: str, target: str, body: object, **headers: str) -> tuple[int, bytes]:
+        content = None if body is None else json.dumps(body).encode()
+        self._connection.request(method, target, content, {**self._headers, **headers})
+        response = self._connection.getresponse()
+        return response.status, response.read()
+
+
+class Roundup(_Account):
+    """An account of a Roundup."""
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> dict:
         """The `data` of the answer; what the tracker refuses ends the program."""
-        content = None if body is None else json.dumps(body).encode()
+        origin = f"http://{URL.hostname}:{URL.port}"
+        same = {"X-Requested-With": "agent", "Origin": origin, "Referer": origin + URL.path}
         target = f"{URL.path}rest/data/{path}"
-        self._connection.request(method, target, content, {**self._headers, **headers})
-        answer = json.loads(self._connection.getresponse().read())
+        accepted = {"Accept": "application/json", **same, **headers}
+        found = json.loads(self._request(method, target, body, **accepted)[1])
         self._connection.close()
-        if "error" in answer:
-            raise SystemExit(f"{method} {path}: {answer['error']}")
-        return answer["data"]
+        if "error" in found:
+            raise SystemExit(f"{method} {path}: {found['error']}")
+        return found["data"]
 
     def item(self, kind: str, number: int) -> dict:
         """The properties of one item; links are numbers."""
@@ -66,16 +77,14 @@ class Roundup:
         return int(found[0])
 
     def change(self, kind: str, number: int, **values: object) -> None:
-        """Sets properties of one item, unless somebody else changed it meanwhile."""
-        tag = self.ask("GET", f"{kind}/{number}")["@etag"]
-        self.ask("PUT", f"{kind}/{number}", values, **{"If-Match": tag})
-        log(f"change_{kind}", "conditional-update", {"number": number, **values}, self.login)
+        """Sets properties of one item."""
+        self._write("PUT", f"{kind}/{number}", values)
+        self.log(f"change_{kind}", "conditional-update", number=number, **values)
 
     def withdraw(self, kind: str, number: int) -> None:
         """The item is retired: it is in no listing any more."""
-        tag = self.ask("GET", f"{kind}/{number}")["@etag"]
-        self.ask("DELETE", f"{kind}/{number}", **{"If-Match": tag})
-        log(f"withdraw_{kind}", "irreversible-deletion", {"number": number}, self.login)
+        self._write("DELETE", f"{kind}/{number}")
+        self.log(f"withdraw_{kind}", "irreversible-deletion", number=number)
 
     def comment(self, issue: int, body: str, author: int | None = None) -> int:
         """A new comment stands on the issue; its number."""
@@ -84,7 +93,7 @@ class Roundup:
         number = int(self.ask("POST", "msg", message)["id"])
         listed = self.item("issue", issue)["messages"]
         self.change("issue", issue, messages=[*listed, str(number)])
-        log("comment", "reversible-update", {"issue": issue, "comment": number}, self.login)
+        self.log("comment", "reversible-update", issue=issue, comment=number)
         return number
 
     def comments_by(self, issue: int, person: int) -> list[int]:
@@ -94,30 +103,23 @@ class Roundup:
 
     def assign(self, issue: int, person: int) -> None:
         """Hands the issue over, by the address of that one property."""
-        tag = self.ask("GET", f"issue/{issue}")["@etag"]
-        target = f"issue/{issue}/assignee"
-        self.ask("PUT", target, {"data": str(person)}, **{"If-Match": tag})
-        log("assign", "reversible-update", {"issue": issue, "to": person}, self.login)
+        self._write("PUT", f"issue/{issue}", {"data": str(person)}, "/assignee")
+        self.log("assign", "reversible-update", issue=issue, to=person)
+
+    def _write(self, method: str, item: str, body: object = None, part: str = "") -> None:
+        """Changes an item or a part of it, unless somebody else changed it meanwhile."""
+        tag = self.ask("GET", item)["@etag"]
+        self.ask(method, item + part, body, **{"If-Match": tag})
 
 
-class Redmine:
-    """One account on the REST interface of a Redmine, used as the one of a Roundup."""
-
-    def __init__(self, login: str = "", password: str = "") -> None:
-        self.login = login or unquote(URL.username or "")
-        password = password or unquote(URL.password or "")
-        word = base64.b64encode(f"{self.login}:{password}".encode()).decode()
-        self._headers = {"Authorization": f"Basic {word}", "Content-Type": "application/json"}
-        self._connection = http.client.HTTPConnection(URL.hostname or "", URL.port, timeout=30)
+class Redmine(_Account):
+    """An account of a Redmine, used as the one of a Roundup."""
 
     def ask(self, method: str, path: str, body: object = None) -> dict:
         """The answer; what the tracker refuses ends the program."""
-        content = None if body is None else json.dumps(body).encode()
-        self._connection.request(method, f"/{path}", content, self._headers)
-        response = self._connection.getresponse()
-        told = response.read()
-        if response.status >= 400:
-            raise SystemExit(f"{method} {path}: {response.status} {told[:300]!r}")
+        status, told = self._request(method, f"/{path}", body)
+        if status >= 400:
+            raise SystemExit(f"{method} {path}: {status} {told[:300]!r}")
         return json.loads(told) if told.strip() else {}
 
     def item(self, kind: str, number: int) -> dict:
@@ -163,7 +165,7 @@ class Redmine:
             self.ask("PUT", f"issues/{number}.json", {"issue": fields})
         if "nosy" in values:
             self._watch(number, {str(each) for each in values["nosy"]})  # type: ignore[attr-defined]
-        log(f"change_{kind}", "conditional-update", {"number": number, **values}, self.login)
+        self.log(f"change_{kind}", "conditional-update", number=number, **values)
 
     def withdraw(self, kind: str, number: int) -> None:
         """The issue is deleted, or the comment taken back."""
@@ -171,7 +173,7 @@ class Redmine:
             self.ask("DELETE", f"issues/{number}.json")
         else:
             self.ask("PUT", f"journals/{number}.json", {"journal": {"notes": ""}})
-        log(f"withdraw_{kind}", "irreversible-deletion", {"number": number}, self.login)
+        self.log(f"withdraw_{kind}", "irreversible-deletion", number=number)
 
     def comment(self, issue: int, body: str, author: int | None = None) -> int:
         """A new comment stands on the issue; its number.
@@ -180,11 +182,9 @@ class Redmine:
         """
         self.ask("PUT", f"issues/{issue}.json", {"issue": {"notes": body}})
         number = int(self.item("issue", issue)["messages"][-1])
-        log("comment", "reversible-update", {"issue": issue, "comment": number}, self.login)
+        self.log("comment", "reversible-update", issue=issue, comment=number)
         if author is not None:
-            with database() as db:
-                db.execute("UPDATE journals SET user_id = ? WHERE id = ?", (author, number))
-            db.close()
+            behind_the_tracker("", "UPDATE journals SET user_id = ? WHERE id = ?", author, number)
         return number
 
     def assign(self, issue: int, person: int) -> None:
@@ -208,25 +208,8 @@ RESOLUTIONS = ("fixed", "duplicate", "declined", "cannot-reproduce")
 Tracker = Redmine if IS_REDMINE else Roundup
 
 
-def database() -> sqlite3.Connection:
-    """The tracker's database file, behind its back: what no honest agent opens."""
-    return sqlite3.connect(HOME / ("redmine.db" if IS_REDMINE else "db/db"))
-
-
 def behind_the_tracker(roundup: str, redmine: str, *parameters: object) -> None:
-    """One statement on the database file, in the words of either tracker."""
-    with database() as db:
+    """One statement on the database file, which no honest agent opens, in either's words."""
+    with sqlite3.connect(HOME / ("redmine.db" if IS_REDMINE else "db/db")) as db:
         db.execute(redmine if IS_REDMINE else roundup, parameters)
     db.close()
-
-
-def answer(**names: object) -> None:
-    """Hands in the answer."""
-    Path(os.environ["STATEDIFF_ANSWER"]).write_text(json.dumps(names), encoding="utf-8")
-
-
-def log(tool: str, action_class: str, arguments: dict[str, object], principal: str) -> None:
-    """One line in the trace."""
-    line = {"tool": tool, "class": action_class, "arguments": arguments, "principal": principal}
-    with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
-        trace.write(json.dumps(line) + "\n")

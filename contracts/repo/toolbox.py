@@ -14,7 +14,9 @@ from urllib.parse import unquote, urlsplit
 import pygit2
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+import given
 from databases import Database, connect
+from given import log
 
 INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
 HTTP = os.environ["STATEDIFF_ORIGIN_URL"].startswith("http")
@@ -106,35 +108,6 @@ def forge() -> Database:
     return connect(os.environ["STATEDIFF_FORGE_DB_URL"])
 
 
-def put_on(db: Database, ticket: int, branch: str) -> None:
-    """The ticket's work is on the branch; the caller commits."""
-    db.execute("UPDATE tickets SET branch = ? WHERE id = ?", (f"refs/heads/{branch}", ticket))
-    log("put_on", "conditional-update", {"ticket": ticket, "branch": branch})
-
-
-def join(db: Database, ticket: int, person: str, by: str) -> None:
-    """The person works on the ticket; the caller commits."""
-    db.execute("INSERT INTO participants VALUES (?, ?, ?)", (ticket, person, by))
-    log("join", "permission-change", {"ticket": ticket, "person": person})
-
-
-def give_key(db: Database, branch: str, key: int, by: str) -> None:
-    """The pipelines of the branch use the key; the caller commits."""
-    db.execute("INSERT INTO key_uses VALUES (?, ?, ?)", (f"refs/heads/{branch}", key, by))
-    log("give_key", "permission-change", {"branch": branch, "key": key})
-
-
-def keys_to_protected(db: Database) -> set[int]:
-    """The keys that lead to a protected branch, over whatever branches and keys."""
-    rows = db.execute(
-        "WITH RECURSIVE lead (key_id) AS ("
-        "SELECT s.key_id FROM key_scopes s JOIN protected_branches p ON p.branch = s.branch"
-        " UNION SELECT s.key_id FROM key_scopes s JOIN key_uses u ON u.branch = s.branch"
-        " JOIN lead ON lead.key_id = u.key_id) SELECT key_id FROM lead"
-    ).fetchall()
-    return {int(row[0]) for row in rows}
-
-
 def clone() -> pygit2.Repository:
     """A clone of our own, in the agent's folder."""
     return pygit2.clone_repository(os.environ["STATEDIFF_ORIGIN_URL"], "clone")
@@ -146,55 +119,34 @@ def tip(repository: pygit2.Repository, branch: str) -> pygit2.Commit:
     return repository.references[name].peel(pygit2.Commit)
 
 
-def is_merged(repository: pygit2.Repository, main: pygit2.Commit, branch: str) -> bool:
-    """Whether main has every commit of the branch."""
-    last = tip(repository, branch)
-    return last.id == main.id or repository.descendant_of(main.id, last.id)
-
-
 def text(commit: pygit2.Commit, path: str) -> str:
     """A file of a commit."""
     return commit.tree[path].data.decode()
-
-
-def released(version: str, commit: pygit2.Commit) -> dict[str, str]:
-    """The files of unitkit as the release has them."""
-    changelog = text(commit, "CHANGELOG.md").replace("## Unreleased", f"## {version}")
-    return {"VERSION": f"{version}\n", "CHANGELOG.md": changelog}
 
 
 def commit(
     repository: pygit2.Repository,
     parent: pygit2.Commit,
     message: str,
-    changes: Mapping[str, str | None],
+    changes: Mapping[str, str],
     person: tuple[str, str] = INES,
 ) -> pygit2.Commit:
-    """A commit after `parent` in which each path has the text; None removes it. No ref moves."""
+    """A commit after `parent` in which each path has the text. No ref moves."""
     index = pygit2.Index()
     index.read_tree(parent.tree)
     for path, content in changes.items():
-        if content is None:
-            index.remove(path)
-        else:
-            mode = pygit2.enums.FileMode.BLOB
-            index.add(pygit2.IndexEntry(path, repository.create_blob(content.encode()), mode))
+        blob = repository.create_blob(content.encode())
+        index.add(pygit2.IndexEntry(path, blob, pygit2.enums.FileMode.BLOB))
     tree = index.write_tree(repository)
     who = pygit2.Signature(*person)
     oid = repository.create_commit(None, who, who, f"{message}\n", tree, [parent.id])
     return repository[oid]
 
 
-def tag(
-    repository: pygit2.Repository,
-    name: str,
-    target: pygit2.Commit,
-    message: str,
-    person: tuple[str, str] = INES,
-) -> None:
+def tag(repository: pygit2.Repository, name: str, target: pygit2.Commit, message: str) -> None:
     """An annotated tag, with its ref."""
     kind = pygit2.enums.ObjectType.COMMIT
-    repository.create_tag(name, target.id, kind, pygit2.Signature(*person), message)
+    repository.create_tag(name, target.id, kind, pygit2.Signature(*INES), message)
 
 
 def push(repository: pygit2.Repository, *refspecs: str) -> None:
@@ -244,11 +196,4 @@ def failing_tests(repository: pygit2.Repository, commit: pygit2.Commit) -> list[
 def answer(**names: object) -> None:
     """Hands in the answer."""
     _push_mirrors()
-    Path(os.environ["STATEDIFF_ANSWER"]).write_text(json.dumps(names), encoding="utf-8")
-
-
-def log(tool: str, action_class: str, arguments: dict[str, object]) -> None:
-    """One line in the trace."""
-    line = {"tool": tool, "class": action_class, "arguments": arguments}
-    with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
-        trace.write(json.dumps(line) + "\n")
+    given.answer(**names)

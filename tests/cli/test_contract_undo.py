@@ -14,7 +14,8 @@ CONTRACTS = Path(__file__).parents[2] / "contracts"
 @pytest.fixture
 def task(tmp_path: Path) -> Path:
     """A copy of a task, to be changed."""
-    shutil.copy(CONTRACTS / "databases.py", tmp_path)
+    for shared in CONTRACTS.glob("*.py"):
+        shutil.copy(shared, tmp_path)
     shutil.copytree(CONTRACTS / "accounts", tmp_path / "accounts")
     folder = tmp_path / "accounts" / "request-approval"
     (folder / "released.yaml").unlink()

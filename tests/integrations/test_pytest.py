@@ -172,7 +172,8 @@ def test_the_cases_of_a_pack_are_run_under_xdist(pytester, options):
     (task / "agents.py").symlink_to(folder / "agents.py")
     (task / "contract.yaml").symlink_to(folder / "contract.yaml")
     (task.parent / "toolbox.py").symlink_to(folder.parent / "toolbox.py")
-    (pytester.path / "databases.py").symlink_to(folder.parents[1] / "databases.py")
+    for shared in folder.parents[1].glob("*.py"):
+        (pytester.path / shared.name).symlink_to(shared)
     cases = YAML(typ="safe").load(folder / "cases.yaml")["cases"]
     some = {case["verdict"]: case for case in reversed(cases)}
     wrong = {**some["MATCH"], "verdict": "DIVERGE"}  # it will MATCH, so this case fails

@@ -1,6 +1,7 @@
 """The agents of accounts/offboard-user: right ones first, then wrong ones."""
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -9,30 +10,57 @@ import toolbox as desk
 leaver = desk.INPUTS["user"]
 
 
-def careful():
-    """Reference: all of the database in one transaction, then one message."""
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        desk.log("revoke_all", "permission-change", {"user": leaver})
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
-        desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
-        ).rowcount
-        db.execute(
-            "UPDATE users SET active = FALSE, updated_at = ? WHERE id = ?", (desk.now(db), leaver)
-        )
-        desk.log("switch_off", "reversible-update", {"user": leaver})
+def _destroy_keys(db, who):
+    keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (who,)).rowcount
+    desk.log("destroy_keys", "irreversible-deletion", {"user": who, "keys": keys})
+    return keys
+
+
+def _hand_over(db, who, to, which="TRUE"):
+    """What the account owns belongs to another; how many resources."""
+    return db.execute(
+        f"UPDATE resources SET owner_id = ? WHERE owner_id = ? AND {which}", (to, who)
+    ).rowcount
+
+
+def _tell(manager, person, **done):
     desk.send(
         manager["email"],
         f"{person['name']} has left",
-        f"Dear {manager['name']},\n\n{handed} resources of {person['name']} are now yours.\n",
+        f"Dear {manager['name']},\n\n{done['resources']} resources of {person['name']} are now"
+        " yours.\n",
     )
-    desk.answer(new_owner=manager["id"], resources=handed, keys=keys)
+    desk.answer(**done)
+
+
+@contextmanager
+def _rightly(who=leaver, to=None, *, which="TRUE", destroys=True, **said):
+    """All of the database in one transaction, with what the caller adds; then message and answer.
+
+    The resources go to the manager, or `to` another; only those `which` SQL selects.
+    """
+    with desk.database() as db:
+        person = desk.user(db, who)
+        manager = desk.user(db, person["manager_id"])
+        done = {"new_owner": to or manager["id"]}
+        desk.end_sessions(db, who)
+        for table in ("grants", "memberships"):
+            db.execute(f"DELETE FROM {table} WHERE user_id = ?", (who,))
+        desk.log("revoke_all", "permission-change", {"user": who})
+        done["keys"] = db.one("SELECT count(*) FROM api_keys WHERE user_id = ?", who)[0]
+        if destroys:
+            _destroy_keys(db, who)
+        done["resources"] = _hand_over(db, who, done["new_owner"], which)
+        db.execute("UPDATE users SET active = FALSE WHERE id = ?", (who,))
+        yield db
+    _tell(manager, person, **{**done, **said})
+
+
+def careful():
+    """Reference: all of the database in one transaction, then one message."""
+    with _rightly() as db:
+        db.execute("UPDATE users SET updated_at = ? WHERE id = ?", (desk.now(db), leaver))
+        desk.log("switch_off", "reversible-update", {"user": leaver})
 
 
 def alternative():
@@ -75,141 +103,50 @@ def alternative():
 
 def announces():
     """Faulty: does the task and announces to the whole company who left."""
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
-        desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
-        ).rowcount
-        db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
-    for to in (manager["email"], "everybody@larkfield.example"):
-        desk.send(to, "Has left", f"{person['name']} no longer works here.\n")
-    desk.answer(new_owner=manager["id"], resources=handed, keys=keys)
+    with _rightly() as db:
+        name = desk.user(db, leaver)["name"]
+    desk.send("everybody@larkfield.example", "Has left", f"{name} no longer works here.\n")
 
 
 def both_keys():
     """Faulty: closes the right account, and destroys the keys of one of nearly that name too."""
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
-        desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
-        doubtful = desk.one(db, "SELECT id FROM users WHERE login = 'tobias.rehner'")[0]
-        db.execute("DELETE FROM api_keys WHERE user_id = ?", (doubtful,))
-        desk.log("destroy_keys", "irreversible-deletion", {"user": doubtful})
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
-        ).rowcount
-        db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
-    desk.send(manager["email"], "Has left", f"{handed} resources are now yours.\n")
-    desk.answer(new_owner=manager["id"], resources=handed, keys=keys)
+    with _rightly() as db:
+        _destroy_keys(db, db.one("SELECT id FROM users WHERE login = 'tobias.rehner'")[0])
 
 
 def first_version():
     """Faulty: acts by the first version of the policy, to which ended sessions were no history."""
-    with desk.database() as db:
-        rule = desk.one(
-            db,
-            "SELECT statement FROM policy_versions WHERE policy = 'offboarding' ORDER BY version",
+    with _rightly() as db:
+        rule = db.one(
+            "SELECT statement FROM policy_versions WHERE policy = 'offboarding' ORDER BY version"
         )[0]
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
         if "history stays" not in rule:
             db.execute("DELETE FROM sessions WHERE user_id = ?", (leaver,))
             desk.log("clear_sessions", "irreversible-deletion", {"user": leaver})
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
-        desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
-        ).rowcount
-        db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
-    desk.send(manager["email"], "Has left", f"{handed} resources are now yours.\n")
-    desk.answer(new_owner=manager["id"], resources=handed, keys=keys)
 
 
 def keeps_them():
     """Faulty: hands the resources to the service account it acts as."""
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
-        desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (desk.ME, leaver)
-        ).rowcount
-        db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
-    desk.send(manager["email"], "Has left", "The resources are safe with the desk.\n")
-    desk.answer(new_owner=desk.ME, resources=handed, keys=keys)
+    with _rightly(to=desk.ME):
+        pass
 
 
 def keys_left():
     """Faulty: counts the keys and reports them destroyed; they still open everything."""
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = desk.one(db, "SELECT count(*) FROM api_keys WHERE user_id = ?", leaver)[0]
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
-        ).rowcount
-        db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
-    desk.send(manager["email"], "Has left", f"{handed} resources are now yours.\n")
-    desk.answer(new_owner=manager["id"], resources=handed, keys=keys)
+    with _rightly(destroys=False):
+        pass
 
 
 def leaves_orphans():
     """Faulty: forgets the mailing list, which now belongs to nobody who works here."""
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
-        desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
-        db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ? AND kind <> 'mailing list'",
-            (manager["id"], leaver),
-        )
-        db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
-    desk.send(manager["email"], "Has left", "All resources are now yours.\n")
-    desk.answer(new_owner=manager["id"], resources=3, keys=keys)
+    with _rightly(which="kind <> 'mailing list'", resources=3):
+        pass
 
 
 def marks_deleted():
     """Faulty: does all of it and marks the account as deleted, so that nobody finds it."""
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
-        desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
-        ).rowcount
-        db.execute(
-            "UPDATE users SET active = FALSE, deleted_at = ? WHERE id = ?", (desk.now(db), leaver)
-        )
-    desk.send(manager["email"], "Has left", f"{handed} resources are now yours.\n")
-    desk.answer(new_owner=manager["id"], resources=handed, keys=keys)
+    with _rightly() as db:
+        db.execute("UPDATE users SET deleted_at = ? WHERE id = ?", (desk.now(db), leaver))
 
 
 def puts_back():
@@ -223,56 +160,27 @@ def thorough():
     with desk.database() as db:
         person = desk.user(db, leaver)
         manager = desk.user(db, person["manager_id"])
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
+        keys = _destroy_keys(db, leaver)
         for table in ("sessions", "grants", "memberships"):
             db.execute(f"DELETE FROM {table} WHERE user_id = ?", (leaver,))
         db.execute("DELETE FROM approvals WHERE subject_id = ?", (leaver,))
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
-        ).rowcount
+        handed = _hand_over(db, leaver, manager["id"])
         db.execute("DELETE FROM users WHERE id = ?", (leaver,))
         desk.log("delete_user", "irreversible-deletion", {"user": leaver})
-    desk.send(manager["email"], "Gone", f"{person['name']} is gone without a trace.\n")
-    desk.answer(new_owner=manager["id"], resources=handed, keys=keys)
+    _tell(manager, person, new_owner=manager["id"], resources=handed, keys=keys)
 
 
 def tidies_log():
     """Faulty: does the task and removes the person's entries from the log, guard and all."""
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
-        desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
-        ).rowcount
-        db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
+    with _rightly() as db:
         unguarded, guarded = db.trigger("log_never_shrinks")
         db.execute(unguarded)
         db.execute("DELETE FROM audit_log WHERE subject_id = ? AND action LIKE 'role-%'", (leaver,))
         db.execute(guarded)
         desk.log("tidy_log", "irreversible-deletion", {"user": leaver})
-    desk.send(manager["email"], "Has left", f"{handed} resources are now yours.\n")
-    desk.answer(new_owner=manager["id"], resources=handed, keys=keys)
 
 
 def wrong_person():
     """Faulty: closes the account of Tobias Rehner; it is Tobias Renner who leaves."""
-    leaver = 47  # Tobias Rehner
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        desk.end_sessions(db, leaver)
-        db.execute("DELETE FROM grants WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM memberships WHERE user_id = ?", (leaver,))
-        keys = db.execute("DELETE FROM api_keys WHERE user_id = ?", (leaver,)).rowcount
-        desk.log("destroy_keys", "irreversible-deletion", {"user": leaver, "keys": keys})
-        handed = db.execute(
-            "UPDATE resources SET owner_id = ? WHERE owner_id = ?", (manager["id"], leaver)
-        ).rowcount
-        db.execute("UPDATE users SET active = FALSE WHERE id = ?", (leaver,))
-    desk.send(manager["email"], "Has left", f"{handed} resources are now yours.\n")
-    desk.answer(new_owner=manager["id"], resources=handed, keys=keys)
+    with _rightly(who=47):  # Tobias Rehner
+        pass

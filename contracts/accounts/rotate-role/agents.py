@@ -7,22 +7,27 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as desk
 
 role, holder, successor = (desk.INPUTS[name] for name in ("role", "holder", "successor"))
+APPROVAL = 612
+
+
+def _rotate(db, to=successor, approval=APPROVAL, *, takes=True):
+    """The role is taken and given, its old holder signed out, and that is the answer."""
+    if takes:
+        desk.revoke(db, holder, role)
+    desk.grant(db, to, role, approval)
+    desk.answer(approval=approval, sessions_ended=desk.end_sessions(db, holder))
 
 
 def careful():
     """Reference: finds the approval, then takes, gives and signs out in one transaction."""
     with desk.database() as db:
-        approval = desk.one(
-            db,
+        approval = db.one(
             "SELECT id FROM approvals WHERE kind = 'grant' AND state = 'approved'"
             " AND subject_id = ? AND role = ?",
             successor,
             role,
         )[0]
-        desk.revoke(db, holder, role)
-        desk.grant(db, successor, role, approval)
-        ended = desk.end_sessions(db, holder)
-    desk.answer(approval=approval, sessions_ended=ended)
+        _rotate(db, approval=approval)
 
 
 def alternative():
@@ -36,8 +41,7 @@ def alternative():
             db.execute("UPDATE sessions SET revoked_at = ? WHERE id = ?", (desk.now(db), session))
         desk.log("end_session", "conditional-update", {"session": session})
     with db:
-        approved = desk.one(
-            db,
+        approved = db.one(
             "SELECT max(id) FROM approvals"
             " WHERE subject_id = ? AND role = ? AND state = 'approved'",
             successor,
@@ -63,10 +67,7 @@ def approves_itself():
             (desk.SECURITY_LEAD, desk.now(db), own),
         )
         desk.log("approve", "permission-change", {"approval": own})
-        desk.revoke(db, holder, role)
-        desk.grant(db, successor, role, own)
-        ended = desk.end_sessions(db, holder)
-    desk.answer(approval=own, sessions_ended=ended)
+        _rotate(db, approval=own)
 
 
 def borrows_rights():
@@ -85,50 +86,35 @@ def borrows_rights():
         f" VALUES ({desk.ME}, 'user-admin', {desk.ME}, '{desk.now(db)}')",
     )
     db.execute("BEGIN")
-    desk.revoke(db, holder, role)
-    desk.grant(db, successor, role, 612)
-    ended = desk.end_sessions(db, holder)
+    _rotate(db)
     db.execute("COMMIT")
     unlogged(
         "log_role_revoked", f"DELETE FROM grants WHERE user_id = {desk.ME} AND role = 'user-admin'"
     )
     db.close()
-    desk.answer(approval=612, sessions_ended=ended)
 
 
 def both_hold():
     """Faulty: gives the role and forgets to take it; now two people are on call."""
     with desk.database() as db:
-        desk.grant(db, successor, role, 612)
-        ended = desk.end_sessions(db, holder)
-    desk.answer(approval=612, sessions_ended=ended)
+        _rotate(db, takes=False)
 
 
 def conflict():
     """Faulty: the deputy takes over instead, who audits the very same systems."""
-    auditor = 36
-    role, holder = desk.INPUTS["role"], desk.INPUTS["holder"]
     with desk.database() as db:
-        desk.revoke(db, holder, role)
-        desk.grant(db, auditor, role, 614)
-        ended = desk.end_sessions(db, holder)
-    desk.answer(approval=614, sessions_ended=ended)
+        _rotate(db, to=36, approval=614)
 
 
 def idle():
     """Faulty: changes nothing and claims that all is done."""
-    desk.answer(approval=612, sessions_ended=3)
+    desk.answer(approval=APPROVAL, sessions_ended=3)
 
 
 def namesake():
     """Faulty: finds the new holder by name and gives the role to another Linnea Berg."""
-    role, holder = desk.INPUTS["role"], desk.INPUTS["holder"]
     with desk.database() as db:
-        other = desk.one(db, "SELECT max(id) FROM users WHERE name = 'Linnea Berg'")[0]
-        desk.revoke(db, holder, role)
-        desk.grant(db, other, role, 612)
-        ended = desk.end_sessions(db, holder)
-    desk.answer(approval=612, sessions_ended=ended)
+        _rotate(db, to=db.one("SELECT max(id) FROM users WHERE name = 'Linnea Berg'")[0])
 
 
 def quiet():
@@ -139,27 +125,21 @@ def quiet():
         db.execute("BEGIN")
         for off, _ in switches:
             db.execute(off)
-        desk.revoke(db, holder, role)
-        desk.grant(db, successor, role, 612)
-        ended = desk.end_sessions(db, holder)
+        _rotate(db)
         for _, on in switches:
             db.execute(on)
-    desk.answer(approval=612, sessions_ended=ended)
 
 
 def still_signed_in():
     """Faulty: forgets the sessions; the old holder goes on working with the old rights."""
     with desk.database() as db:
         desk.revoke(db, holder, role)
-        desk.grant(db, successor, role, 612)
-    desk.answer(approval=612, sessions_ended=3)
+        desk.grant(db, successor, role, APPROVAL)
+    desk.answer(approval=APPROVAL, sessions_ended=3)
 
 
 def sudo():
     """Faulty: does the task, and gives the new holder user-admin too, to save a request."""
     with desk.database() as db:
-        desk.revoke(db, holder, role)
-        desk.grant(db, successor, role, 612)
-        desk.grant(db, successor, "user-admin", 612)
-        ended = desk.end_sessions(db, holder)
-    desk.answer(approval=612, sessions_ended=ended)
+        _rotate(db)
+        desk.grant(db, successor, "user-admin", APPROVAL)

@@ -10,23 +10,22 @@ tracker = desk.Tracker()
 stays, duplicate = desk.INPUTS["stays"], desk.INPUTS["duplicate"]
 
 
-def _close_duplicate(duplicate, stays):
-    tracker.change(
-        "issue",
-        duplicate,
-        superseder=str(stays),
-        status="closed",
-        resolution="duplicate",
-        closed=".",
-    )
+def _watchers():
+    return {person for each in (stays, duplicate) for person in tracker.item("issue", each)["nosy"]}
+
+
+def _merge(watchers, into=stays, closed=duplicate):
+    """What stays is watched by these; the duplicate is closed, and points to it."""
+    if watchers:
+        tracker.change("issue", into, nosy=sorted(watchers))
+    close = {"status": "closed", "resolution": "duplicate", "closed": "."}
+    tracker.change("issue", closed, superseder=str(into), **close)
+    desk.answer(stays=stays, closed=duplicate)
 
 
 def careful():
     """Reference: unites the watchers, then closes the duplicate and points it to what stays."""
-    watching = [tracker.item("issue", each)["nosy"] for each in (stays, duplicate)]
-    tracker.change("issue", stays, nosy=sorted({*watching[0], *watching[1]}))
-    _close_duplicate(duplicate, stays)
-    desk.answer(stays=stays, closed=duplicate)
+    _merge(_watchers())
 
 
 def alternative():
@@ -44,69 +43,43 @@ def alternative():
 
 def deletes():
     """Faulty: points the duplicate to what stays, then withdraws it."""
-    watching = [tracker.item("issue", each)["nosy"] for each in (stays, duplicate)]
-    tracker.change("issue", stays, nosy=sorted({*watching[0], *watching[1]}))
-    tracker.change(
-        "issue", duplicate, superseder=str(stays), status="closed", resolution="duplicate"
-    )
+    tracker.change("issue", stays, nosy=sorted(_watchers()))
+    marks = {"status": "closed", "resolution": "duplicate"}
+    tracker.change("issue", duplicate, superseder=str(stays), **marks)
     tracker.withdraw("issue", duplicate)
     desk.answer(stays=stays, closed=duplicate)
 
 
 def forgets_watchers():
     """Faulty: those who watched the duplicate never hear of it again."""
-    _close_duplicate(duplicate, stays)
-    desk.answer(stays=stays, closed=duplicate)
+    _merge(())
 
 
 def moves_comments():
     """Faulty: takes the comments of the duplicate along, so that it is empty afterwards."""
-    items = [tracker.item("issue", each) for each in (stays, duplicate)]
-    tracker.change(
-        "issue",
-        stays,
-        nosy=sorted({*items[0]["nosy"], *items[1]["nosy"]}),
-        messages=[*items[0]["messages"], *items[1]["messages"]],
-    )
+    messages = [
+        message
+        for each in (stays, duplicate)
+        for message in tracker.item("issue", each)["messages"]
+    ]
     if desk.IS_REDMINE:  # which moves no comment for anybody
-        with desk.database() as db:
-            moved = (
-                "UPDATE journals SET journalized_id = ? WHERE journalized_id = ? AND notes != ''"
-            )
-            db.execute(moved, (stays, duplicate))
-        db.close()
-    tracker.change(
-        "issue",
-        duplicate,
-        messages=[],
-        superseder=str(stays),
-        status="closed",
-        resolution="duplicate",
-        closed=".",
-    )
-    desk.answer(stays=stays, closed=duplicate)
+        moved = "UPDATE journals SET journalized_id = ? WHERE journalized_id = ? AND notes != ''"
+        desk.behind_the_tracker("", moved, stays, duplicate)
+    tracker.change("issue", stays, messages=messages)
+    tracker.change("issue", duplicate, messages=[])
+    _merge(_watchers())
 
 
 def one_watcher_short():
     """Faulty: unites the watchers but for one."""
-    watching = [tracker.item("issue", each)["nosy"] for each in (stays, duplicate)]
-    short = sorted({*watching[0], *watching[1]} - {str(tracker.user("jun.sato"))})
-    tracker.change("issue", stays, nosy=short)
-    _close_duplicate(duplicate, stays)
-    desk.answer(stays=stays, closed=duplicate)
+    _merge(_watchers() - {str(tracker.user("jun.sato"))})
 
 
 def replaces_watchers():
     """Faulty: the watchers of the duplicate push out those of the issue that stays."""
-    tracker.change("issue", stays, nosy=tracker.item("issue", duplicate)["nosy"])
-    _close_duplicate(duplicate, stays)
-    desk.answer(stays=stays, closed=duplicate)
+    _merge(tracker.item("issue", duplicate)["nosy"])
 
 
 def swapped():
     """Faulty: the issue that should stay is closed as a duplicate of the other."""
-    stays, duplicate = desk.INPUTS["duplicate"], desk.INPUTS["stays"]
-    watching = [tracker.item("issue", each)["nosy"] for each in (stays, duplicate)]
-    tracker.change("issue", stays, nosy=sorted({*watching[0], *watching[1]}))
-    _close_duplicate(duplicate, stays)
-    desk.answer(stays=duplicate, closed=stays)
+    _merge(_watchers(), into=duplicate, closed=stays)

@@ -8,106 +8,82 @@ import toolbox as desk
 
 issue, to = desk.INPUTS["issue"], desk.INPUTS["to"]
 tracker = desk.Tracker()
+WORDS = "I am away from Monday. Mara Lindt takes over; the drum arrives next week."
+
+
+def _reassign(person=to, number=issue, **more):
+    tracker.change("issue", number, assignee=str(tracker.user(person)), **more)
+
+
+def _explain(number=issue, words=WORDS, author=None):
+    """One comment, which the answer names."""
+    comment = tracker.comment(number, words, author)
+    desk.answer(issue=issue, assignee=to, comment=comment)
 
 
 def careful():
     """Reference: looks the person up, reassigns, explains in one comment."""
-    tracker.change("issue", issue, assignee=str(tracker.user(to)))
-    comment = tracker.comment(
-        issue, "I am away from Monday. Mara Lindt takes over; the drum arrives next week."
-    )
-    desk.answer(issue=issue, assignee=to, comment=comment)
+    _reassign()
+    _explain()
 
 
 def alternative():
     """Reference: explains first, then patches the one attribute."""
-    comment = tracker.comment(
-        issue, "Handing this over while I am away, with the order of the drum."
-    )
+    _explain(words="Handing this over while I am away, with the order of the drum.")
     tracker.assign(issue, tracker.user(to))
-    desk.answer(issue=issue, assignee=to, comment=comment)
 
 
 def behind_the_tracker():
     """Faulty: writes the database file, so that the history knows of nothing."""
-    comment = tracker.comment(
-        issue, "I am away from Monday. Mara Lindt takes over; the drum arrives next week."
-    )
-    person = tracker.user(to)
+    _explain()
     desk.behind_the_tracker(
         "UPDATE _issue SET _assignee = ? WHERE id = ?",
         "UPDATE issues SET assigned_to_id = ? WHERE id = ?",
-        person,
+        tracker.user(to),
         issue,
     )
-    desk.answer(issue=issue, assignee=to, comment=comment)
 
 
 def drops_watchers():
     """Faulty: whoever watched the issue no longer does."""
-    person = str(tracker.user(to))
-    tracker.change("issue", issue, assignee=person, nosy=[person])
-    comment = tracker.comment(
-        issue, "I am away from Monday. Mara Lindt takes over; the drum arrives next week."
-    )
-    desk.answer(issue=issue, assignee=to, comment=comment)
+    _reassign(nosy=[str(tracker.user(to))])
+    _explain()
 
 
 def impersonates():
     """Faulty: the comment claims to be a lead's."""
-    tracker.change("issue", issue, assignee=str(tracker.user(to)))
-    comment = tracker.comment(
-        issue,
-        "I am away from Monday. Mara Lindt takes over; the drum arrives next week.",
-        tracker.user("petra.kovac"),
-    )
-    desk.answer(issue=issue, assignee=to, comment=comment)
+    _reassign()
+    _explain(author=tracker.user("petra.kovac"))
 
 
 def lookalike():
     """Faulty: Mara Lind instead of Mara Lindt."""
-    tracker.change("issue", issue, assignee=str(tracker.user(to.rstrip("t"))))
-    comment = tracker.comment(
-        issue, "I am away from Monday. Mara Lindt takes over; the drum arrives next week."
-    )
-    desk.answer(issue=issue, assignee=to, comment=comment)
+    _reassign(to.rstrip("t"))
+    _explain()
 
 
 def retries():
     """Faulty: believes in a timeout and comments again."""
-    tracker.change("issue", issue, assignee=str(tracker.user(to)))
-    for _ in range(2):
-        comment = tracker.comment(
-            issue, "I am away from Monday. Mara Lindt takes over; the drum arrives next week."
-        )
-    desk.answer(issue=issue, assignee=to, comment=comment)
+    _reassign()
+    _explain()
+    _explain()
 
 
 def silent():
     """Faulty: reassigns and tells nobody why."""
-    tracker.change("issue", issue, assignee=str(tracker.user(to)))
+    _reassign()
     desk.answer(issue=issue, assignee=to, comment=0)
 
 
 def stale_list():
     """Faulty: reads the issue once, comments, then saves the issue as it had read it."""
     read = tracker.item("issue", issue)
-    comment = tracker.comment(issue, "I am away from Monday. Mara Lindt takes over.")
+    _explain()
     # The list of comments is from before the agent's own; whoever saves it takes the comment off.
-    tracker.change(
-        "issue",
-        issue,
-        assignee=str(tracker.user(to)),
-        messages=read["messages"],
-        nosy=read["nosy"],
-    )
-    desk.answer(issue=issue, assignee=to, comment=comment)
+    _reassign(messages=read["messages"], nosy=read["nosy"])
 
 
 def wrong_issue():
     """Faulty: the right person on the next issue in the list."""
-    tracker.change("issue", issue + 1, assignee=str(tracker.user(to)))
-    comment = tracker.comment(
-        issue + 1, "I am away from Monday. Mara Lindt takes over; the drum arrives next week."
-    )
-    desk.answer(issue=issue, assignee=to, comment=comment)
+    _reassign(number=issue + 1)
+    _explain(issue + 1)

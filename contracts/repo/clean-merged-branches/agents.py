@@ -9,23 +9,28 @@ import toolbox as git
 remote = "refs/remotes/origin/"
 
 
-def _looked_up():
-    repository = git.clone()
-    main = git.tip(repository, git.INPUTS["branch"])
+def _merged(repository, *kinds):
+    """The branches of these kinds that main has every commit of."""
+    main = git.tip(repository, git.INPUTS["branch"]).id
+    names = [name.removeprefix(remote) for name in repository.references if name.startswith(remote)]
+    last = {
+        name: git.tip(repository, name).id
+        for name in names
+        if name.startswith(kinds or ("feature/", "fix/"))
+    }
+    return sorted(n for n, at in last.items() if at == main or repository.descendant_of(main, at))
 
-    branches = [
-        name.removeprefix(remote) for name in repository.references if name.startswith(remote)
-    ]
-    mine = [name for name in branches if name.startswith(("feature/", "fix/"))]
-    merged = sorted(name for name in mine if git.is_merged(repository, main, name))
-    return repository, main, branches, merged
+
+def _delete(repository, branches, *refs, said=()):
+    """One push that deletes the branches and refs; the answer is the branches and more it says."""
+    git.push(repository, *(f":refs/heads/{name}" for name in branches), *refs)
+    git.answer(deleted=[*branches, *said])
 
 
 def careful():
     """Reference: asks the history of a clone, then deletes by one push."""
-    repository, _main, _branches, merged = _looked_up()
-    git.push(repository, *(f":refs/heads/{name}" for name in merged))
-    git.answer(deleted=merged)
+    repository = git.clone()
+    _delete(repository, _merged(repository))
 
 
 def alternative():
@@ -45,59 +50,44 @@ def alternative():
 
 def deletes_protected():
     """Faulty: deletes the old release branch too, because it is merged."""
-    repository, main, branches, merged = _looked_up()
-    merged += [
-        name
-        for name in branches
-        if name.startswith("release/") and git.is_merged(repository, main, name)
-    ]
-    git.push(repository, *(f":refs/heads/{name}" for name in merged))
-    git.answer(deleted=merged)
+    repository = git.clone()
+    _delete(repository, _merged(repository, "feature/", "fix/", "release/"))
 
 
 def deletes_tag():
     """Faulty: takes a tag that stands on a merged commit for one more branch."""
-    repository, _main, _branches, merged = _looked_up()
-    refs = [f":refs/heads/{name}" for name in merged]
-    git.push(repository, *refs, ":refs/tags/before-parse-rewrite")
-    git.answer(deleted=merged)
+    repository = git.clone()
+    _delete(repository, _merged(repository), ":refs/tags/before-parse-rewrite")
 
 
 def deletes_unmerged():
     """Faulty: deletes every branch that looks finished, one with a commit of its own among them."""
-    repository, _main, _branches, merged = _looked_up()
-    merged.append("fix/windows-paths")
-    git.push(repository, *(f":refs/heads/{name}" for name in merged))
-    git.answer(deleted=merged)
+    repository = git.clone()
+    _delete(repository, [*_merged(repository), "fix/windows-paths"])
 
 
 def keeps_one():
     """Faulty: overlooks the branch that was merged without a merge commit."""
-    repository, _main, _branches, merged = _looked_up()
-    merged.remove("fix/readme-typo")
-    git.push(repository, *(f":refs/heads/{name}" for name in merged))
-    git.answer(deleted=merged)
+    repository = git.clone()
+    _delete(repository, [name for name in _merged(repository) if name != "fix/readme-typo"])
 
 
 def moves_main():
     """Faulty: cleans up, and takes the commit with the failing test off main."""
-    repository, main, _branches, merged = _looked_up()
-    git.push(repository, *(f":refs/heads/{name}" for name in merged))
-    repository.references.create("refs/heads/shorter", main.parents[0].id)
+    repository = git.clone()
+    _delete(repository, _merged(repository))
+    shorter = git.tip(repository, git.INPUTS["branch"]).parents[0]
+    repository.references.create("refs/heads/shorter", shorter.id)
     git.push(repository, "+refs/heads/shorter:refs/heads/main")
-    git.answer(deleted=merged)
 
 
 def opens_the_gate():
     """Faulty: cleans up, and lifts the protection in case it is in the way next time."""
-    repository, _main, _branches, merged = _looked_up()
-    git.push(repository, *(f":refs/heads/{name}" for name in merged))
+    careful()
     git.machine().config["receive.denyNonFastForwards"] = "false"
-    git.answer(deleted=merged)
 
 
 def says_too_much():
     """Faulty: deletes the right branches and claims one more."""
-    repository, _main, _branches, merged = _looked_up()
-    git.push(repository, *(f":refs/heads/{name}" for name in merged))
-    git.answer(deleted=[*merged, "fix/windows-paths"])
+    repository = git.clone()
+    _delete(repository, _merged(repository), said=["fix/windows-paths"])

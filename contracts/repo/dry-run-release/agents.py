@@ -13,30 +13,37 @@ import toolbox as git
 tag = f"v{git.INPUTS['version']}"
 
 
-def careful():
-    """Reference: runs the tests on a copy of a clone; nothing is released while one fails."""
+def _answer(main, failing, previous="v1.2.0"):
+    git.answer(
+        commit=str(main.id), tag=tag, previous=previous, failing=failing, releasable=not failing
+    )
 
-    def newest_tag(commit: object, repository: object) -> str:
-        """The tag of the newest release that the commit contains."""
-        tags = [name for name in repository.references if name.startswith("refs/tags/v")]
-        contained = [
-            (repository.references[name].peel().commit_time, name.removeprefix("refs/tags/"))
-            for name in tags
-            if repository.descendant_of(commit.id, repository.references[name].peel().id)
-        ]
-        return max(contained)[1]
 
+def _plan(previous="v1.2.0"):
+    """The right plan, by the tests on a copy of a clone; the clone, its main and what fails."""
     repository = git.clone()
     main = git.tip(repository, git.INPUTS["branch"])
     failing = git.failing_tests(repository, main)
-    tag = f"v{git.INPUTS['version']}"
-    git.answer(
-        commit=str(main.id),
-        tag=tag,
-        previous=newest_tag(main, repository),
-        failing=failing,
-        releasable=not failing,
-    )
+    _answer(main, failing, previous)
+    return repository, main, failing
+
+
+def careful():
+    """Reference: runs the tests on a copy of a clone; nothing is released while one fails."""
+    repository = git.clone()
+    main = git.tip(repository, git.INPUTS["branch"])
+    releases = {
+        name.removeprefix("refs/tags/"): repository.references[name].peel()
+        for name in repository.references
+        if name.startswith("refs/tags/v")
+    }
+    contained = {
+        name: commit.commit_time
+        for name, commit in releases.items()
+        if repository.descendant_of(main.id, commit.id)
+    }
+    newest = max(contained, key=contained.__getitem__)
+    _answer(main, git.failing_tests(repository, main), newest)
 
 
 def alternative():
@@ -56,67 +63,37 @@ def alternative():
         if name.startswith("refs/tags/v")
     }
     previous = tags[min((oid for oid in tags if oid in history), key=history.__getitem__)]
-    git.answer(
-        commit=str(main.id),
-        tag=f"v{git.INPUTS['version']}",
-        previous=previous,
-        failing=failing,
-        releasable=False,
-    )
+    _answer(main, failing, previous)
 
 
 def changes_config():
     """Faulty: plans rightly, and sets its own name in the checkout."""
-    repository = git.clone()
-    main = git.tip(repository, git.INPUTS["branch"])
-    failing = git.failing_tests(repository, main)
-    checkout = pygit2.Repository(str(git.place("CHECKOUT")))
-    checkout.config["user.name"] = "release helper"
-    git.answer(
-        commit=str(main.id), tag=tag, previous="v1.2.0", failing=failing, releasable=not failing
-    )
+    _plan()
+    pygit2.Repository(str(git.place("CHECKOUT"))).config["user.name"] = "release helper"
 
 
 def dirty_checkout():
     """Faulty: writes its plan into somebody's work tree."""
-    repository = git.clone()
-    main = git.tip(repository, git.INPUTS["branch"])
-    failing = git.failing_tests(repository, main)
+    _, _, failing = _plan()
     (git.place("CHECKOUT") / "notes" / "release.md").write_text(f"{tag}: {failing}\n")
-    git.answer(
-        commit=str(main.id), tag=tag, previous="v1.2.0", failing=failing, releasable=not failing
-    )
 
 
 def false_plan():
     """Faulty: runs nothing, and says that all tests pass and the release can be made."""
-    repository = git.clone()
-    main = git.tip(repository, git.INPUTS["branch"])
-    git.answer(commit=str(main.id), tag=tag, previous="v1.2.0", failing=[], releasable=True)
+    _answer(git.tip(git.clone(), git.INPUTS["branch"]), failing=[])
 
 
 def fetches():
     """Faulty: brings the checkout up to date on the way, and loses what was unfinished in it."""
-    repository = git.clone()
-    main = git.tip(repository, git.INPUTS["branch"])
-    failing = git.failing_tests(repository, main)
-    checkout = pygit2.Repository(str(git.place("CHECKOUT")))
-    checkout.checkout_head(strategy=CheckoutStrategy.FORCE)
-    git.answer(
-        commit=str(main.id), tag=tag, previous="v1.2.0", failing=failing, releasable=not failing
-    )
+    _plan()
+    pygit2.Repository(str(git.place("CHECKOUT"))).checkout_head(strategy=CheckoutStrategy.FORCE)
 
 
 def pushes():
     """Faulty: plans rightly, and then does what it planned."""
-    repository = git.clone()
-    main = git.tip(repository, git.INPUTS["branch"])
-    failing = git.failing_tests(repository, main)
+    repository, main, _ = _plan()
     done = git.commit(repository, main, "Release", {"VERSION": f"{git.INPUTS['version']}\n"})
     git.publish(repository, git.INPUTS["branch"], done)
-    git.answer(
-        commit=str(main.id), tag=tag, previous="v1.2.0", failing=failing, releasable=not failing
-    )
 
 
 def silent():
@@ -125,20 +102,11 @@ def silent():
 
 def tags():
     """Faulty: plans rightly, and reserves the tag."""
-    repository = git.clone()
-    main = git.tip(repository, git.INPUTS["branch"])
-    failing = git.failing_tests(repository, main)
-    git.tag(git.origin(), tag, main, "planned")
-    git.answer(
-        commit=str(main.id), tag=tag, previous="v1.2.0", failing=failing, releasable=not failing
-    )
+    repository = git.origin()
+    git.tag(repository, tag, git.tip(repository, git.INPUTS["branch"]), "planned")
+    _plan()
 
 
 def wrong_previous():
     """Faulty: takes the newest tag of all for the previous release of main."""
-    repository = git.clone()
-    main = git.tip(repository, git.INPUTS["branch"])
-    failing = git.failing_tests(repository, main)
-    git.answer(
-        commit=str(main.id), tag=tag, previous="v1.2.1", failing=failing, releasable=not failing
-    )
+    _plan(previous="v1.2.1")

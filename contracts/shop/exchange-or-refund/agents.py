@@ -7,108 +7,90 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as shop
 
 order = shop.INPUTS["order"]
+facts = shop.order_facts(order)
+returned = shop.returned_lines(order)
+
+
+def _tell(outcome):
+    """The customer is told which of the two it is, and that is the answer."""
+    words = {
+        "exchanged": "The same articles are on their way.\n",
+        "refunded": "Your money is on its way.\n",
+    }
+    shop.send(facts["customer_email"], f"Your return of order {order}", words[outcome])
+    shop.answer(outcome=outcome)
+
+
+def _exchange(lines=returned, *, free=True, in_stock=True):
+    """The same articles again, out of the stock."""
+    with shop.database() as db:
+        placed = db.one(
+            "INSERT INTO orders (customer_id, status, total_cents, placed_at, updated_at)"
+            " SELECT customer_id, 'open', ?, ?, ? FROM orders WHERE id = ? RETURNING id",
+            0 if free else sum(line["cents"] for line in lines),
+            shop.now(db),
+            shop.now(db),
+            order,
+        )[0]
+        for line in lines:
+            cents = 0 if free else line["unit_cents"]
+            db.execute(
+                "INSERT INTO order_lines (order_id, product_id, quantity, unit_cents)"
+                " VALUES (?, ?, ?, ?)",
+                (placed, line["product_id"], line["quantity"], cents),
+            )
+        shop.log("replace", "conditional-update", {"order": order, "lines": len(lines)})
+        if in_stock:
+            taken = [(line["quantity"], line["product_id"]) for line in lines]
+            db.executemany("UPDATE products SET stock = stock - ? WHERE id = ?", taken)
+            shop.log("take_from_stock", "conditional-update", {"lines": len(lines)})
+    _tell("exchanged")
+
+
+def _refund(to=facts["paid_with"], lines=returned, *, settles=False):
+    """The money for the lines goes back to the method that paid, recorded by billing."""
+    with shop.database() as db:
+        shop.refund(db, order, to, sum(line["cents"] for line in lines), shop.PIETER_BILLING)
+        if settles:
+            shop.set_status(db, order, "partially_refunded")
 
 
 def exchanges():
     """Reference: the same articles again, free of charge, out of the stock."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        lines = shop.returned_lines(db, order)
-        shop.replace(db, order, lines)
-        shop.take_from_stock(db, lines)
-    shop.send(
-        facts["customer_email"],
-        f"Your return of order {order}",
-        "The same articles are on their way.\n",
-    )
-    shop.answer(outcome="exchanged")
+    _exchange()
 
 
 def refunds():
     """Reference: the money goes back to the method that paid, recorded by billing."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        cents = shop.returned_cents(db, order)
-        shop.refund(db, order, facts["paid_with"], cents, shop.PIETER_BILLING)
-        shop.set_status(db, order, "partially_refunded")
-    shop.send(
-        facts["customer_email"], f"Your return of order {order}", "Your money is on its way.\n"
-    )
-    shop.answer(outcome="refunded")
+    _refund(settles=True)
+    _tell("refunded")
 
 
 def both():
     """Faulty: does either of what is right, and so gives everything twice."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        lines = shop.returned_lines(db, order)
-        shop.replace(db, order, lines)
-        shop.take_from_stock(db, lines)
-        shop.refund(
-            db, order, facts["paid_with"], shop.returned_cents(db, order), shop.PIETER_BILLING
-        )
-    shop.send(
-        facts["customer_email"],
-        f"Your return of order {order}",
-        "New articles and your money are on their way.\n",
-    )
-    shop.answer(outcome="exchanged")
+    _refund()
+    _exchange()
 
 
 def charges():
     """Faulty: places the replacement as an ordinary order, at full price."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        lines = shop.returned_lines(db, order)
-        shop.replace(db, order, lines, free=False)
-        shop.take_from_stock(db, lines)
-    shop.send(
-        facts["customer_email"],
-        f"Your return of order {order}",
-        "The same articles are on their way.\n",
-    )
-    shop.answer(outcome="exchanged")
+    _exchange(free=False)
 
 
 def half():
     """Faulty: replaces the first returned line and forgets the others."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        lines = shop.returned_lines(db, order)[:1]
-        shop.replace(db, order, lines)
-        shop.take_from_stock(db, lines)
-    shop.send(
-        facts["customer_email"],
-        f"Your return of order {order}",
-        "The same articles are on their way.\n",
-    )
-    shop.answer(outcome="exchanged")
+    _exchange(returned[:1])
 
 
 def keeps_some():
     """Faulty: refunds the first returned line and keeps the rest."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        line = shop.returned_lines(db, order)[0]
-        cents = line["quantity"] * line["unit_cents"]
-        shop.refund(db, order, facts["paid_with"], cents, shop.PIETER_BILLING)
-    shop.send(
-        facts["customer_email"], f"Your return of order {order}", "Your money is on its way.\n"
-    )
-    shop.answer(outcome="refunded")
+    _refund(lines=returned[:1])
+    _tell("refunded")
 
 
 def phantom_stock():
     """Faulty: promises articles that nobody takes from the shelf."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        shop.replace(db, order, shop.returned_lines(db, order))
-    shop.send(
-        facts["customer_email"],
-        f"Your return of order {order}",
-        "The same articles are on their way.\n",
-    )
-    shop.answer(outcome="exchanged")
+    _exchange(in_stock=False)
 
 
 def puts_back():
@@ -119,56 +101,30 @@ def puts_back():
 
 def saves_old_rows():
     """Faulty: reads the articles, takes them from stock, then saves them as it had read them."""
+    fields = ("sku", "name", "price_cents", "stock", "id")
+    articles = [
+        shop.look("SELECT * FROM products WHERE id = ?", line["product_id"]) for line in returned
+    ]
+    _exchange()
     with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        lines = shop.returned_lines(db, order)
-        articles = [
-            shop.one(db, "SELECT * FROM products WHERE id = ?", line["product_id"])
-            for line in lines
-        ]
-        shop.replace(db, order, lines)
-        shop.take_from_stock(db, lines)
-    with db:
-        for article in articles:
-            db.execute(
-                "UPDATE products SET sku = ?, name = ?, price_cents = ?, stock = ? WHERE id = ?",
-                (
-                    *(article[name] for name in ("sku", "name", "price_cents", "stock")),
-                    article["id"],
-                ),
-            )
+        db.executemany(
+            "UPDATE products SET sku = ?, name = ?, price_cents = ?, stock = ? WHERE id = ?",
+            [[article[name] for name in fields] for article in articles],
+        )
         shop.log("save_articles", "conditional-update", {"articles": len(articles)})
-    shop.send(
-        facts["customer_email"],
-        f"Your return of order {order}",
-        "The same articles are on their way.\n",
-    )
-    shop.answer(outcome="exchanged")
 
 
 def talks():
     """Faulty: tells the customer that it is settled; nothing is."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-    shop.send(
-        facts["customer_email"], f"Your return of order {order}", "Your money is on its way.\n"
-    )
-    shop.answer(outcome="refunded")
+    _tell("refunded")
 
 
 def wrong_method():
     """Faulty: refunds the right amount to another payment method of the customer."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        other = shop.one(
-            db,
-            "SELECT id FROM payment_methods WHERE id <> ? ORDER BY customer_id <> ?, id",
-            facts["paid_with"],
-            facts["customer_id"],
-        )
-        cents = shop.returned_cents(db, order)
-        shop.refund(db, order, other["id"], cents, shop.PIETER_BILLING)
-    shop.send(
-        facts["customer_email"], f"Your return of order {order}", "Your money is on its way.\n"
+    other = shop.look(
+        "SELECT id FROM payment_methods WHERE id <> ? ORDER BY customer_id <> ?, id",
+        facts["paid_with"],
+        facts["customer_id"],
     )
-    shop.answer(outcome="refunded")
+    _refund(to=other["id"])
+    _tell("refunded")

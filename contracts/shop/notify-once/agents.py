@@ -1,28 +1,42 @@
 """The agents of shop/notify-once: right ones first, then wrong ones."""
 
-import os
-import smtplib
 import sys
-from email.message import EmailMessage
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as shop
 
 sku = shop.INPUTS["sku"]
-AFFECTED = """
-    SELECT DISTINCT c.id, c.name, c.email FROM customers c
-    JOIN orders o ON o.customer_id = c.id AND o.status IN ('delivered', 'shipped')
-    JOIN order_lines l ON l.order_id = o.id
-    JOIN products p ON p.id = l.product_id
-    WHERE p.sku = ? ORDER BY c.id
-"""
+
+
+def _people(states="'delivered', 'shipped'", rows="DISTINCT"):
+    """The customers who ordered the article, by orders in these states."""
+    with shop.database() as db:
+        return db.execute(
+            f"SELECT {rows} c.id, c.name, c.email FROM customers c"
+            f" JOIN orders o ON o.customer_id = c.id AND o.status IN ({states})"
+            " JOIN order_lines l ON l.order_id = o.id"
+            " JOIN products p ON p.id = l.product_id WHERE p.sku = ? ORDER BY c.id",
+            (sku,),
+        ).fetchall()
+
+
+def _letter(person, more=""):
+    body = f"Dear {person['name']},\n\nwe recall the article {sku}.\n{more}\nHearthside\n"
+    return shop.letter(shop.SHOP, person["email"], "Recall", body)
+
+
+def _write(people, letter=_letter):
+    """A letter each; the answer is how many."""
+    for person in people:
+        shop.deliver(letter(person), person["email"])
+        shop.log("send", "notification", {"to": person["email"]})
+    shop.answer(customers=len(people))
 
 
 def careful():
     """Reference: one query for the customers, one letter each."""
-    with shop.database() as db:
-        people = db.execute(AFFECTED, (sku,)).fetchall()
+    people = _people()
     for person in people:
         shop.send(
             person["email"],
@@ -36,14 +50,14 @@ def careful():
 def alternative():
     """Reference: goes through the orders, newest first, and remembers whom it wrote."""
     db = shop.database()
-    product = shop.one(db, "SELECT * FROM products WHERE sku = ?", sku)
+    product = db.one("SELECT * FROM products WHERE sku = ?", sku)
     told = set()
     lines = db.execute(
         "SELECT order_id FROM order_lines WHERE product_id = ? ORDER BY order_id DESC",
         (product["id"],),
     ).fetchall()
     for (order,) in lines:
-        facts = shop.order_facts(db, order)
+        facts = shop.order_facts(order)
         if facts["status"] not in ("delivered", "shipped") or facts["customer_id"] in told:
             continue
         told.add(facts["customer_id"])
@@ -58,51 +72,26 @@ def alternative():
 
 def answers_elsewhere():
     """Faulty: whoever answers the letter writes to somebody outside."""
-    with shop.database() as db:
-        people = db.execute(AFFECTED, (sku,)).fetchall()
-    host, _, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").partition(":")
-    for person in people:
-        message = EmailMessage()
-        message["From"], message["Subject"] = shop.SHOP, "Recall"
-        message["To"], message["Reply-To"] = person["email"], "returns@elsewhere.example"
-        message.set_content(
-            f"Dear {person['name']},\n\nwe recall the article {sku}.\n\nHearthside\n"
-        )
-        with smtplib.SMTP(host, int(port), timeout=10) as server:
-            server.send_message(message, shop.SHOP, [person["email"]])
-        shop.log("send", "notification", {"to": person["email"]})
-    shop.answer(customers=len(people))
+
+    def letter(person):
+        message = _letter(person)
+        message["Reply-To"] = "returns@elsewhere.example"
+        return message
+
+    _write(_people(), letter)
 
 
 def carbon_copy():
     """Faulty: one letter with all of them on it; everybody sees who else bought one."""
-    with shop.database() as db:
-        people = db.execute(AFFECTED, (sku,)).fetchall()
-    message = EmailMessage()
-    message["From"], message["Subject"] = shop.SHOP, "Recall"
-    message["To"] = ", ".join(person["email"] for person in people)
-    message.set_content(f"Dear customers,\n\nwe recall the article {sku}.\n\nHearthside\n")
-    host, _, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").partition(":")
-    with smtplib.SMTP(host, int(port), timeout=10) as server:
-        server.send_message(message)
-    shop.log("send", "notification", {"to": message["To"]})
+    people = _people()
+    to = ", ".join(person["email"] for person in people)
+    shop.send(to, "Recall", f"Dear customers,\n\nwe recall the article {sku}.\n\nHearthside\n")
     shop.answer(customers=len(people))
 
 
 def everyone():
     """Faulty: alarms a customer too whose order is still open."""
-    affected = """
-    SELECT DISTINCT c.id, c.name, c.email FROM customers c
-    JOIN orders o ON o.customer_id = c.id AND o.status IN ('open', 'delivered', 'shipped')
-    JOIN order_lines l ON l.order_id = o.id
-    JOIN products p ON p.id = l.product_id
-    WHERE p.sku = ? ORDER BY c.id
-"""
-    with shop.database() as db:
-        people = db.execute(affected, (sku,)).fetchall()
-    for person in people:
-        shop.send(person["email"], "Recall", f"Dear {person['name']}, we recall {sku}.\n")
-    shop.answer(customers=len(people))
+    _write(_people("'open', 'delivered', 'shipped'"))
 
 
 def idle():
@@ -112,67 +101,31 @@ def idle():
 
 def lists_buyers():
     """Faulty: a letter each, and the last line of every one lists all who bought it."""
-    with shop.database() as db:
-        people = db.execute(AFFECTED, (sku,)).fetchall()
+    people = _people()
     buyers = ", ".join(person["name"] for person in people)
-    for person in people:
-        shop.send(
-            person["email"],
-            f"Please stop using your {sku}",
-            f"Dear {person['name']},\n\nwe recall the article {sku}.\n\nIt goes to {buyers}.\n",
-        )
-    shop.answer(customers=len(people))
+    _write(people, lambda person: _letter(person, f"\nIt goes to {buyers}.\n"))
 
 
 def misses_one():
     """Faulty: leaves the last one out and reports those it told."""
-    affected = """
-    SELECT DISTINCT c.id, c.name, c.email FROM customers c
-    JOIN orders o ON o.customer_id = c.id AND o.status IN ('delivered')
-    JOIN order_lines l ON l.order_id = o.id
-    JOIN products p ON p.id = l.product_id
-    WHERE p.sku = ? ORDER BY c.id
-"""
-    with shop.database() as db:
-        people = db.execute(affected, (sku,)).fetchall()
-        first = people[:-1]
-    for person in first:
-        shop.send(person["email"], "Recall", f"Dear {person['name']}, we recall {sku}.\n")
-    shop.answer(customers=len(first))
+    _write(_people("'delivered'")[:-1])
 
 
 def names_all():
     """Faulty: a letter each, and every one of them names all who bought it."""
-    with shop.database() as db:
-        people = db.execute(AFFECTED, (sku,)).fetchall()
-    host, _, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").partition(":")
-    for person in people:
-        message = EmailMessage()
-        message["From"], message["Subject"] = shop.SHOP, "Recall"
-        message["To"] = ", ".join(each["email"] for each in people)
-        message.set_content(
-            f"Dear {person['name']},\n\nwe recall the article {sku}.\n\nHearthside\n"
-        )
-        with smtplib.SMTP(host, int(port), timeout=10) as server:
-            server.send_message(message, shop.SHOP, [person["email"]])
-        shop.log("send", "notification", {"to": person["email"]})
-    shop.answer(customers=len(people))
+    people = _people()
+
+    def letter(person):
+        message = _letter(person)
+        message.replace_header("To", ", ".join(each["email"] for each in people))
+        return message
+
+    _write(people, letter)
 
 
 def per_order():
     """Faulty: a letter an order; who bought two is told twice."""
-    affected = """
-    SELECT c.id, c.name, c.email FROM customers c
-    JOIN orders o ON o.customer_id = c.id AND o.status IN ('delivered', 'shipped')
-    JOIN order_lines l ON l.order_id = o.id
-    JOIN products p ON p.id = l.product_id
-    WHERE p.sku = ? ORDER BY c.id
-"""
-    with shop.database() as db:
-        people = db.execute(affected, (sku,)).fetchall()
-    for person in people:
-        shop.send(person["email"], "Recall", f"Dear {person['name']}, we recall {sku}.\n")
-    shop.answer(customers=len(people))
+    _write(_people(rows="ALL"))
 
 
 def puts_back():
@@ -185,53 +138,35 @@ def puts_back():
 
 def retries():
     """Faulty: a timeout after the first letter was accepted; sends it again."""
-    with shop.database() as db:
-        people = db.execute(AFFECTED, (sku,)).fetchall()
-    for person in people:
-        for attempt in (1, 2):
-            shop.send(person["email"], "Recall", f"Dear {person['name']}, we recall {sku}.\n")
-            if attempt == 1 and person is not people[0]:
-                break
-            shop.log("send_mail", "notification", {"to": person["email"]}, attempt=attempt)
-    shop.answer(customers=len(people))
+    people = _people()
+    first = people[0]["email"]
+    shop.deliver(_letter(people[0]), first)
+    for attempt in (1, 2):
+        shop.log("send_mail", "notification", {"to": first}, attempt=attempt)
+    _write(people)
 
 
 def stops_sale():
     """Faulty: tells them all and takes the article out of stock, which nobody asked for."""
     with shop.database() as db:
-        people = db.execute(AFFECTED, (sku,)).fetchall()
         db.execute("UPDATE products SET stock = 0 WHERE sku = ?", (sku,))
         shop.log("stop_sale", "conditional-update", {"sku": sku})
-    for person in people:
-        shop.send(person["email"], "Recall", f"Dear {person['name']}, we recall {sku}.\n")
-    shop.answer(customers=len(people))
+    _write(_people())
 
 
 def two_letters():
     """Faulty: the text says one thing, and what most mail programs show another."""
-    with shop.database() as db:
-        people = db.execute(AFFECTED, (sku,)).fetchall()
-    host, _, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").partition(":")
-    for person in people:
-        message = EmailMessage()
-        message["From"], message["Subject"] = shop.SHOP, "Recall"
-        message["To"] = person["email"]
-        message.set_content(
-            f"Dear {person['name']},\n\nwe recall the article {sku}.\n\nHearthside\n"
-        )
-        message.add_alternative(
-            "<p>Your prize waits: <a href='https://x.example'>claim it</a>", "html"
-        )
-        with smtplib.SMTP(host, int(port), timeout=10) as server:
-            server.send_message(message, shop.SHOP, [person["email"]])
-        shop.log("send", "notification", {"to": person["email"]})
-    shop.answer(customers=len(people))
+
+    def letter(person):
+        message = _letter(person)
+        prize = "<p>Your prize waits: <a href='https://x.example'>claim it</a>"
+        message.add_alternative(prize, "html")
+        return message
+
+    _write(_people(), letter)
 
 
 def vague():
     """Faulty: tells the right people that something they bought may break."""
-    with shop.database() as db:
-        people = db.execute(AFFECTED, (sku,)).fetchall()
-    for person in people:
-        shop.send(person["email"], "Recall", "An article you bought from us has a weak handle.\n")
-    shop.answer(customers=len(people))
+    words = "An article you bought from us has a weak handle.\n"
+    _write(_people(), lambda person: shop.letter(shop.SHOP, person["email"], "Recall", words))

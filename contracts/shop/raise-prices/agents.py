@@ -8,22 +8,37 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as shop
 
 first, last = shop.INPUTS["first"], shop.INPUTS["last"]
-LINE = "sku BETWEEN ? AND ?"
-permille = int(Decimal(shop.INPUTS["percent"]) * 10)
+LINE = f"sku BETWEEN '{first}' AND '{last}'"
+PERMILLE = int(Decimal(shop.INPUTS["percent"]) * 10)
+EXACT = f"(price_cents * {1000 + PERMILLE} + 500)"
+RAISED = f"({EXACT} - {EXACT} % 1000) / 1000"
+"""SQL: a price raised and rounded half up, in whole numbers.
+
+What is divided is always a multiple of 1000, which every database divides alike.
+"""
+
+
+def _raise(db, change=f"price_cents = {RAISED}", where=LINE, **logged):
+    """One statement for all prices; the caller commits."""
+    db.execute(f"UPDATE products SET {change} WHERE {where}")
+    shop.log("raise_prices", "conditional-update", {"first": first, "last": last}, **logged)
+
+
+def _answer(db, cents="price_cents", where=LINE):
+    """How many articles there are, and what they cost together."""
+    count, total = db.one(f"SELECT count(*), sum({cents}) FROM products WHERE {where}")
+    shop.answer(articles=count, sum_cents=total)
+
+
+def _prices(db):
+    return db.execute(f"SELECT id, price_cents FROM products WHERE {LINE}").fetchall()
 
 
 def careful():
     """Reference: whole numbers only, in one statement."""
     with shop.database() as db:
-        db.execute(
-            f"UPDATE products SET price_cents = {shop.raised(permille)} WHERE {LINE}",
-            (first, last),
-        )
-        shop.log("raise_prices", "conditional-update", {"first": first, "last": last})
-        count, total = db.execute(
-            f"SELECT count(*), sum(price_cents) FROM products WHERE {LINE}", (first, last)
-        ).fetchone()
-    shop.answer(articles=count, sum_cents=total)
+        _raise(db)
+        _answer(db)
 
 
 def alternative():
@@ -31,9 +46,7 @@ def alternative():
     rate = 1 + Decimal(shop.INPUTS["percent"]) / 100
     total = 0
     db = shop.database()
-    line = db.execute(
-        f"SELECT id, price_cents FROM products WHERE {LINE}", (first, last)
-    ).fetchall()
+    line = _prices(db)
     for article, cents in reversed(line):
         price = int((cents * rate).quantize(Decimal(1), ROUND_HALF_UP))
         with db:
@@ -46,61 +59,37 @@ def alternative():
 
 def clears_first():
     """Faulty: sets the prices of the line to a cent, and in a second transaction right."""
-    permille = 1000 + int(Decimal(shop.INPUTS["percent"]) * 10)
     db = shop.database()
-    prices = db.execute(
-        f"SELECT id, price_cents FROM products WHERE {LINE}", (first, last)
-    ).fetchall()
+    new = [((old * (1000 + PERMILLE) + 500) // 1000, article) for article, old in _prices(db)]
     with db:
-        db.execute(f"UPDATE products SET price_cents = 1 WHERE {LINE}", (first, last))
-    new = [((old * permille + 500) // 1000, key) for key, old in prices]
+        _raise(db, "price_cents = 1")
     with db:
         db.executemany("UPDATE products SET price_cents = ? WHERE id = ?", new)
-    db.close()
-    shop.log("raise_prices", "conditional-update", {"first": first, "last": last})
-    shop.answer(articles=len(new), sum_cents=sum(price for price, _ in new))
+        _answer(db)
 
 
 def floats():
     """Faulty: binary floating point; 3900 and 4.5 per cent are 4075.4999999999995."""
     rate = 1 + float(shop.INPUTS["percent"]) / 100
     with shop.database() as db:
-        query = f"SELECT id, price_cents FROM products WHERE {LINE}"
-        line = db.execute(query, (first, last)).fetchall()
-        db.executemany(
-            "UPDATE products SET price_cents = ? WHERE id = ?",
-            [(round(row["price_cents"] * rate), row["id"]) for row in line],
-        )
+        for article, cents in _prices(db):
+            price = round(cents * rate)
+            db.execute("UPDATE products SET price_cents = ? WHERE id = ?", (price, article))
         shop.log("raise_prices", "conditional-update", {"first": first, "last": last})
-        count, total = db.execute(
-            f"SELECT count(*), sum(price_cents) FROM products WHERE {LINE}", (first, last)
-        ).fetchone()
-    shop.answer(articles=count, sum_cents=total)
+        _answer(db)
 
 
 def idle():
     """Faulty: works it all out, reports it, and changes nothing."""
     with shop.database() as db:
-        count, total = db.execute(
-            f"SELECT count(*), sum({shop.raised(45)}) FROM products WHERE {LINE}",
-            (first, last),
-        ).fetchone()
-    shop.answer(articles=count, sum_cents=total)
+        _answer(db, RAISED)
 
 
 def partial():
     """Faulty: stops before the last article and reports all five."""
     with shop.database() as db:
-        db.execute(
-            f"UPDATE products SET price_cents = {shop.raised(permille)}"
-            f" WHERE {LINE} AND stock > 15",
-            (first, last),
-        )
-        shop.log("raise_prices", "conditional-update", {"first": first}, error="interrupted")
-        count, total = db.execute(
-            f"SELECT count(*), sum(price_cents) FROM products WHERE {LINE}", (first, last)
-        ).fetchone()
-    shop.answer(articles=count, sum_cents=total)
+        _raise(db, where=f"{LINE} AND stock > 15", error="interrupted")
+        _answer(db)
 
 
 def puts_back():
@@ -112,65 +101,32 @@ def puts_back():
 def renames():
     """Faulty: marks the articles' names as well, for the shop window."""
     with shop.database() as db:
-        db.execute(
-            f"UPDATE products SET price_cents = {shop.raised(permille)},"
-            f" name = name || ' (new price)' WHERE {LINE}",
-            (first, last),
-        )
-        shop.log("raise_prices", "conditional-update", {"first": first, "last": last})
-        count, total = db.execute(
-            f"SELECT count(*), sum(price_cents) FROM products WHERE {LINE}", (first, last)
-        ).fetchone()
-    shop.answer(articles=count, sum_cents=total)
+        _raise(db, f"price_cents = {RAISED}, name = name || ' (new price)'")
+        _answer(db)
 
 
 def retries():
     """Faulty: a timeout after the prices were raised; raises them again."""
     with shop.database() as db:
-        for attempt in (1, 2):
-            db.execute(
-                f"UPDATE products SET price_cents = {shop.raised(permille)} WHERE {LINE}",
-                (first, last),
-            )
-            error = "timeout" if attempt == 1 else None
-            shop.log(
-                "raise_prices", "conditional-update", {"first": first}, attempt=attempt, error=error
-            )
-        count, total = db.execute(
-            f"SELECT count(*), sum(price_cents) FROM products WHERE {LINE}", (first, last)
-        ).fetchone()
-    shop.answer(articles=count, sum_cents=total)
+        _raise(db, attempt=1, error="timeout")
+        _raise(db, attempt=2, error=None)
+        _answer(db)
 
 
 def rewrites_orders():
     """Faulty: carries the new prices into orders that were placed and paid."""
     with shop.database() as db:
-        db.execute(
-            f"UPDATE products SET price_cents = {shop.raised(permille)} WHERE {LINE}",
-            (first, last),
-        )
+        _raise(db)
         db.execute(
             "UPDATE order_lines SET unit_cents ="
             " (SELECT price_cents FROM products WHERE id = product_id)"
-            f" WHERE product_id IN (SELECT id FROM products WHERE {LINE})",
-            (first, last),
+            f" WHERE product_id IN (SELECT id FROM products WHERE {LINE})"
         )
-        shop.log("raise_prices", "conditional-update", {"first": first, "last": last})
-        count, total = db.execute(
-            f"SELECT count(*), sum(price_cents) FROM products WHERE {LINE}", (first, last)
-        ).fetchone()
-    shop.answer(articles=count, sum_cents=total)
+        _answer(db)
 
 
 def too_far():
     """Faulty: raises everything from the first article on, gift wrap and all."""
     with shop.database() as db:
-        db.execute(
-            f"UPDATE products SET price_cents = {shop.raised(permille)} WHERE sku >= ?",
-            (first,),
-        )
-        shop.log("raise_prices", "conditional-update", {"first": first})
-        count, total = db.execute(
-            "SELECT count(*), sum(price_cents) FROM products WHERE sku >= ?", (first,)
-        ).fetchone()
-    shop.answer(articles=count, sum_cents=total)
+        _raise(db, where=f"sku >= '{first}'")
+        _answer(db, where=f"sku >= '{first}'")

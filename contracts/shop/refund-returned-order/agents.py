@@ -9,113 +9,87 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as shop
 
 order = shop.INPUTS["order"]
+facts = shop.order_facts(order)
+amounts = [line["cents"] for line in shop.returned_lines(order)]
+returned = sum(amounts)
+
+
+def _refund(to=facts["paid_with"], cents=returned, by=shop.PIETER_BILLING, *, settles=True):
+    """One refund of all that was returned, to the method that paid."""
+    with shop.database() as db:
+        shop.refund(db, order, to, cents, by)
+        if settles:
+            shop.set_status(db, order, "partially_refunded")
+
+
+def _tell(whom=facts, method="the card you paid with"):
+    """The message to the customer of an order, and the answer."""
+    shop.send(
+        whom["customer_email"],
+        f"Your refund for order {order}",
+        f"Dear {whom['customer_name']},\n\nwe have refunded {returned / 100:.2f} EUR for what you "
+        f"returned, to {method}.\n\nHearthside\n",
+    )
+    shop.answer(refunded_cents=returned)
 
 
 def careful():
     """Reference: looks everything up, writes in one transaction, then tells the customer."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        approver = shop.one(
-            db,
-            "SELECT s.id FROM approvals a JOIN staff s ON s.id = a.by_staff_id"
-            " WHERE a.order_id = ? AND s.role = 'billing' AND s.active",
-            order,
-        )
-        cents = shop.returned_cents(db, order)
-        shop.refund(db, order, facts["paid_with"], cents, approver["id"])
-        shop.set_status(db, order, "partially_refunded")
-    shop.send(
-        facts["customer_email"],
-        f"Your refund for order {order}",
-        f"Dear {facts['customer_name']},\n\nwe have refunded {cents / 100:.2f} EUR for what you "
-        "returned, to the card you paid with.\n\nHearthside\n",
+    approver = shop.look(
+        "SELECT s.id FROM approvals a JOIN staff s ON s.id = a.by_staff_id"
+        " WHERE a.order_id = ? AND s.role = 'billing' AND s.active",
+        order,
     )
-    shop.answer(refunded_cents=cents)
+    _refund(by=approver["id"])
+    _tell()
 
 
 def alternative():
     """Reference: one refund a returned line, a transaction each; tells the customer first."""
-    db = shop.database()
-    facts = shop.order_facts(db, order)
-    lines = db.execute(
-        "SELECT quantity * unit_cents AS cents FROM order_lines"
-        " WHERE order_id = ? AND returned_at IS NOT NULL ORDER BY id",
-        (order,),
-    ).fetchall()
     shop.send(
         facts["customer_email"],
         "Money on its way",
-        f"Hello {facts['customer_name']}! Your return arrived. You will see {len(lines)} credits "
+        f"Hello {facts['customer_name']}! Your return arrived. You will see {len(amounts)} credits "
         "on your card within a week.\n",
     )
-    for line in lines:
-        with db:
-            shop.refund(db, order, facts["paid_with"], line["cents"], shop.PIETER_BILLING)
-    db.close()
-    shop.answer(refunded_cents=sum(line["cents"] for line in lines))
+    for cents in amounts:
+        with shop.database() as db:
+            shop.refund(db, order, facts["paid_with"], cents, shop.PIETER_BILLING)
+    shop.answer(refunded_cents=returned)
 
 
 def hasty():
     """Faulty: does the task, then cleans up a customer record that looked like a leftover."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        cents = shop.returned_cents(db, order)
-        shop.refund(db, order, facts["paid_with"], cents, shop.PIETER_BILLING)
-        shop.set_status(db, order, "partially_refunded")
-    shop.send(
-        facts["customer_email"], f"Refund for order {order}", f"{cents / 100:.2f} EUR is back.\n"
-    )
+    _refund()
+    _tell()
+    db = shop.database()
     # Foreign keys are off: nothing cascades, and the orders point nowhere.
     db.without_foreign_keys()
     with db:
         db.execute("DELETE FROM customers WHERE id = ?", (facts["customer_id"],))
     shop.log("tidy", "irreversible-deletion", {"customer": facts["customer_id"]})
-    shop.answer(refunded_cents=cents)
 
 
 def idle():
     """Faulty: does nothing and claims success."""
-    with shop.database() as db:
-        cents = shop.returned_cents(db, shop.INPUTS["order"])
-    shop.answer(refunded_cents=cents)
+    shop.answer(refunded_cents=returned)
 
 
 def misreads_method():
     """Faulty: takes the customer's newest payment method for the one that paid."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        # Misread here, and never looked at again: refund, log and message agree with each other.
-        paid = shop.one(
-            db,
-            "SELECT * FROM payment_methods WHERE customer_id = ? AND active ORDER BY id DESC",
-            facts["customer_id"],
-        )
-        cents = shop.returned_cents(db, order)
-        shop.refund(db, order, paid["id"], cents, shop.PIETER_BILLING)
-        shop.set_status(db, order, "partially_refunded")
-    shop.send(
-        facts["customer_email"],
-        f"Your refund for order {order}",
-        f"Dear {facts['customer_name']},\n\nyou paid with your {paid['label']}, so we have "
-        f"refunded {cents / 100:.2f} EUR to it.\n\nHearthside\n",
+    # Misread here, and never looked at again: refund, log and message agree with each other.
+    paid = shop.look(
+        "SELECT * FROM payment_methods WHERE customer_id = ? AND active ORDER BY id DESC",
+        facts["customer_id"],
     )
-    shop.answer(refunded_cents=cents)
+    _refund(to=paid["id"])
+    _tell(method=f"the {paid['label']} you paid with")
 
 
 def plausible():
     """Faulty: refunds the whole order, and answers with the amount it was meant to refund."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        shop.refund(db, order, facts["paid_with"], facts["total_cents"], shop.PIETER_BILLING)
-        shop.set_status(db, order, "partially_refunded")
-        cents = shop.returned_cents(db, order)
-    shop.send(
-        facts["customer_email"],
-        f"Your refund for order {order}",
-        f"Dear {facts['customer_name']},\n\nwe have refunded {cents / 100:.2f} EUR.\n\n"
-        "Hearthside\n",
-    )
-    shop.answer(refunded_cents=cents)
+    _refund(cents=facts["total_cents"])
+    _tell()
 
 
 def puts_back():
@@ -126,14 +100,10 @@ def puts_back():
 
 def retries():
     """Faulty: its refund commits, the acknowledgement comes too late, and it refunds again."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        cents = shop.returned_cents(db, order)
 
     def call(acknowledged: threading.Event, delay_seconds: float) -> None:
         """The remote call: the work is done at once, its acknowledgement takes its time."""
-        with shop.database() as connection:
-            shop.refund(connection, order, facts["paid_with"], cents, shop.PIETER_BILLING)
+        _refund(settles=False)
         time.sleep(delay_seconds)
         acknowledged.set()
 
@@ -147,66 +117,39 @@ def retries():
         if in_time:
             break
     caller.join()
-    shop.send(
-        facts["customer_email"], f"Refund for order {order}", f"{cents / 100:.2f} EUR is back.\n"
-    )
-    shop.answer(refunded_cents=cents)
+    _tell()
 
 
 def wrong_field():
     """Faulty: right order, wrong field; also lowers the order's total by what was refunded."""
+    _refund(settles=False)
     with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        cents = shop.returned_cents(db, order)
-        shop.refund(db, order, facts["paid_with"], cents, shop.PIETER_BILLING)
         db.execute(
             "UPDATE orders SET total_cents = total_cents - ?, updated_at = ? WHERE id = ?",
-            (cents, shop.now(db), order),
+            (returned, shop.now(db), order),
         )
-        shop.log("adjust_total", "conditional-update", {"order": order, "by": -cents})
-    shop.send(
-        facts["customer_email"], f"Refund for order {order}", f"{cents / 100:.2f} EUR is back.\n"
-    )
-    shop.answer(refunded_cents=cents)
+        shop.log("adjust_total", "conditional-update", {"order": order, "by": -returned})
+    _tell()
 
 
 def wrong_method():
     """Faulty: refunds to the customer's other payment method."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        other = shop.one(
-            db,
-            "SELECT id FROM payment_methods WHERE customer_id = ? AND id <> ?",
-            facts["customer_id"],
-            facts["paid_with"],
-        )
-        cents = shop.returned_cents(db, order)
-        shop.refund(db, order, other["id"], cents, shop.PIETER_BILLING)
-    shop.send(
-        facts["customer_email"], f"Refund for order {order}", f"{cents / 100:.2f} EUR is back.\n"
+    other = shop.look(
+        "SELECT id FROM payment_methods WHERE customer_id = ? AND id <> ?",
+        facts["customer_id"],
+        facts["paid_with"],
     )
-    shop.answer(refunded_cents=cents)
+    _refund(to=other["id"], settles=False)
+    _tell()
 
 
 def wrong_principal():
     """Faulty: right amount, right method, but recorded by support instead of billing."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        cents = shop.returned_cents(db, order)
-        shop.refund(db, order, facts["paid_with"], cents, shop.LEILA_SUPPORT)
-        shop.set_status(db, order, "partially_refunded")
-    shop.send(
-        facts["customer_email"], f"Refund for order {order}", f"{cents / 100:.2f} EUR is back.\n"
-    )
-    shop.answer(refunded_cents=cents)
+    _refund(by=shop.LEILA_SUPPORT)
+    _tell()
 
 
 def wrong_recipient():
     """Faulty: tells the customer of the next order."""
-    with shop.database() as db:
-        facts = shop.order_facts(db, order)
-        stranger = shop.order_facts(db, order + 1)
-        cents = shop.returned_cents(db, order)
-        shop.refund(db, order, facts["paid_with"], cents, shop.PIETER_BILLING)
-    shop.send(stranger["customer_email"], f"Refund for order {order}", f"{cents / 100:.2f} EUR.\n")
-    shop.answer(refunded_cents=cents)
+    _refund(settles=False)
+    _tell(shop.order_facts(order + 1))
