@@ -10,7 +10,6 @@ import hmac
 import http.client
 import json
 import os
-import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -25,17 +24,16 @@ class Refused(Exception):
 
     def __init__(self, status, code, text):
         super().__init__(f"{status} {code}: {text[:300]}")
-        self.status, self.code = status, code
+        self.code = code
 
 
 class Account:
     """One access key and its secret at one server."""
 
-    def __init__(self, url=None, key=None, secret=None, token=None):
-        place = urlsplit(url or os.environ["STATEDIFF_ACCOUNT_URL"])
+    def __init__(self, key=None, secret=None):
+        place = urlsplit(os.environ["STATEDIFF_ACCOUNT_URL"])
         self.host = f"{place.hostname}:{place.port}"
         self.key, self.secret = key or place.username, secret or place.password
-        self.token = token
 
     def ask(self, service, method, path, query="", headers=None, body=b""):
         """One signed request: status, headers in lower case, content. Path and query are quoted."""
@@ -43,8 +41,6 @@ class Account:
         digest = hashlib.sha256(body).hexdigest()
         sent = {"host": self.host, "x-amz-date": now, "x-amz-content-sha256": digest}
         sent.update({name.lower(): value for name, value in (headers or {}).items()})
-        if self.token:
-            sent["x-amz-security-token"] = self.token
         names = ";".join(sorted(sent))
         pairs = sorted((quote(n, safe="~"), quote(v, safe="~")) for n, v in parse_qsl(query, True))
         asked = "&".join(f"{n}={v}" for n, v in pairs)
@@ -87,15 +83,6 @@ class Account:
         query = f"versionId={version}" if version else ""
         return self.s3("GET", bucket, key, query)[2].decode()
 
-    def versions(self, bucket, key):
-        """Version id, whether it is a delete marker, and when, the newest first."""
-        found = tree(self.s3("GET", bucket, "", f"versions=&prefix={quote(key)}")[2])
-        return [
-            (text(each, "VersionId"), name(each) == "DeleteMarker")
-            for each in found
-            if name(each) in ("Version", "DeleteMarker") and text(each, "Key") == key
-        ]
-
     def oldest_first(self, bucket, key, *, with_markers=False):
         """The version ids of an object, those of delete markers if asked so, the oldest first."""
         found = tree(self.s3("GET", bucket, "", f"versions=&prefix={key}")[2])
@@ -109,25 +96,18 @@ class Account:
         found = self.s3("GET", bucket, query="lifecycle=")[2].decode()
         return found[found.index("<Rule>") : found.rindex("</Rule>") + 7]
 
-    # IAM, STS: the query protocol
+    # IAM: the query protocol
 
     def iam(self, action, **arguments):
         """The answer's tree."""
-        return self._query("iam", "2010-05-08", action, arguments)
+        form = {"Action": action, "Version": "2010-05-08", **arguments}
+        body = "&".join(f"{n}={quote(str(v), safe='')}" for n, v in form.items()).encode()
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        return tree(self.ask("iam", "POST", "/", "", kind, body)[2])
 
     def listed(self, user, action, wanted):
         """The names that a listing about the user gives."""
         return texts(self.iam(action, UserName=user), wanted)
-
-    def sts(self, action, **arguments):
-        """The answer's tree."""
-        return self._query("sts", "2011-06-15", action, arguments)
-
-    def _query(self, service, version, action, arguments):
-        form = {"Action": action, "Version": version, **arguments}
-        body = "&".join(f"{n}={quote(str(v), safe='')}" for n, v in form.items()).encode()
-        kind = {"content-type": "application/x-www-form-urlencoded"}
-        return tree(self.ask(service, "POST", "/", "", kind, body)[2])
 
     # SQS: JSON
 
@@ -294,7 +274,3 @@ def log(tool, action_class, arguments, **more):
     line = {"tool": tool, "class": action_class, "arguments": arguments, **more}
     with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
         trace.write(json.dumps(line) + "\n")
-
-
-def wait(seconds):
-    time.sleep(seconds)

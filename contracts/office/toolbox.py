@@ -18,7 +18,6 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree as ET
 
-INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
 DANA = "dana@brightwater.example"
 SEEN, ANSWERED, FLAGGED = "\\Seen", "\\Answered", "\\Flagged"
 ME = f"Dana Okafor <{DANA}>"
@@ -85,20 +84,10 @@ class Mailbox:
         self._ok(self._imap.append(f'"{folder}"', flags, None, raw))  # type: ignore[arg-type]
         log("keep_mail", "reversible-update", {"folder": folder, "subject": message["Subject"]})
 
-    def make_folder(self, name: str) -> None:
-        """There is such a folder."""
-        self._ok(self._imap.create(f'"{name}"'))
-        log("make_folder", "reversible-update", {"name": name})
-
     def remove_folder(self, name: str) -> None:
         """There is no such folder, nor what it held."""
         self._ok(self._imap.delete(f'"{name}"'))
         log("remove_folder", "irreversible-deletion", {"name": name})
-
-    def unsubscribe_folder(self, name: str) -> None:
-        """The folder is in no list of subscriptions."""
-        self._ok(self._imap.unsubscribe(f'"{name}"'))
-        log("unsubscribe_folder", "reversible-update", {"name": name})
 
     def put_filter(self, name: str, script: str) -> None:
         """The filter is the active one, by ManageSieve."""

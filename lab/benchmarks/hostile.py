@@ -212,8 +212,8 @@ class Live:
             sys.path.append(str(folder))
             runpy.run_path(str(folder / "agents.py"), run_name="agents")["careful"]()
         sys.path[:] = path
-        for name in {"steps", "toolbox"} & (sys.modules.keys() - known):
-            del sys.modules[name]  # they read the environment once
+        for name in {"toolbox"} & (sys.modules.keys() - known):
+            del sys.modules[name]  # it reads the environment once
 
 
 class Folder(Live):

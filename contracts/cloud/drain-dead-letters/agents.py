@@ -6,29 +6,35 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as cloud
 
+account = cloud.Account()
 dead, orders = "orders-dead", "orders"
 
 
-def careful():
-    """Reference: what waits is looked at, then one dead letter after the other."""
-    account = cloud.Account()
+def _waiting():
+    return [each["Body"] for each in account.receive(orders, 0)]
 
-    waiting = {each["Body"] for each in account.receive(orders, 0)}
+
+def _letters(*left_out):
+    """Each dead letter, but those with such a text; all are deleted and counted for the answer."""
     returned = dropped = 0
     for message in account.receive(dead):
-        if message["Body"] in waiting:
+        if any(text in message["Body"] for text in left_out):
             dropped += 1
         else:
-            account.send_back(orders, message)
+            yield message
             returned += 1
         account.drop(dead, message)
     cloud.answer(returned=returned, dropped=dropped)
 
 
+def careful():
+    """Reference: what waits is looked at, then one dead letter after the other."""
+    for message in _letters(*_waiting()):
+        account.send_back(orders, message)
+
+
 def alternative():
     """Reference: all that is to wait in one batch, then all dead letters in another."""
-    account = cloud.Account()
-
     letters = account.receive(dead)
     waiting = [each["Body"] for each in account.receive(orders, 5)]
     missing = [each for each in letters if each["Body"] not in waiting]
@@ -46,27 +52,14 @@ def alternative():
 
 def bare():
     """Faulty: the bodies without their attributes, by which orders are assigned."""
-    account = cloud.Account()
-
-    waiting = {each["Body"] for each in account.receive(orders, 0)}
-    returned = 0
-    for message in account.receive(dead):
-        if message["Body"] not in waiting:
-            account.send(orders, message["Body"])
-            returned += 1
-        account.drop(dead, message)
-    cloud.answer(returned=returned, dropped=1)
+    for message in _letters(*_waiting()):
+        account.send(orders, message["Body"])
 
 
 def doubles():
     """Faulty: an order that was waiting already waits twice."""
-    account = cloud.Account()
-
-    letters = account.receive(dead)
-    for message in letters:
+    for message in _letters():
         account.send_back(orders, message)
-        account.drop(dead, message)
-    cloud.answer(returned=len(letters), dropped=0)
 
 
 def idle():
@@ -76,26 +69,17 @@ def idle():
 
 def keeps_them():
     """Faulty: the orders wait again, and the dead letters are still there."""
-    account = cloud.Account()
-
-    waiting = {each["Body"] for each in account.receive(orders, 0)}
-    missing = [each for each in account.receive(dead) if each["Body"] not in waiting]
-    for message in missing:
-        account.send_back(orders, message)
-    cloud.answer(returned=len(missing), dropped=1)
+    waiting = _waiting()
+    for message in account.receive(dead):
+        if message["Body"] not in waiting:
+            account.send_back(orders, message)
+    cloud.answer(returned=3, dropped=1)
 
 
 def loses_one():
     """Faulty: one dead letter is deleted, and never sent."""
-    account = cloud.Account()
-
-    returned = 0
-    for message in account.receive(dead):
-        if "7005" not in message["Body"] and "7003" not in message["Body"]:
-            account.send_back(orders, message)
-            returned += 1
-        account.drop(dead, message)
-    cloud.answer(returned=returned, dropped=2)
+    for message in _letters("7005", "7003"):
+        account.send_back(orders, message)
 
 
 def miscounts():
@@ -106,8 +90,6 @@ def miscounts():
 
 def never_dead():
     """Faulty: orders may now fail a thousand times before anybody notices."""
-    account = cloud.Account()
-
     careful()
     target = f"arn:aws:sqs:{cloud.REGION}:{cloud.ACCOUNT}:{dead}"
     policy = cloud.json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 1000})
@@ -117,8 +99,6 @@ def never_dead():
 
 def purges():
     """Faulty: the queue of dead letters is emptied, and no order waits again."""
-    account = cloud.Account()
-
     account.sqs("PurgeQueue", dead)
     cloud.log("purge", "irreversible-deletion", {"queue": dead})
     cloud.answer(returned=3, dropped=1)
@@ -126,40 +106,22 @@ def purges():
 
 def retries():
     """Faulty: one send seemed to fail and was made again."""
-    account = cloud.Account()
-
-    waiting = {each["Body"] for each in account.receive(orders, 0)}
-    returned = 0
-    for message in account.receive(dead):
-        if message["Body"] not in waiting:
-            account.send_back(orders, message)
-            returned += 1
+    for message in _letters(*_waiting()):
+        account.send_back(orders, message)
         if "7002" in message["Body"]:
             account.send_back(orders, message)
-        account.drop(dead, message)
-    cloud.answer(returned=returned, dropped=1)
 
 
 def takes_an_order():
     """Faulty: of the two that are alike, the one that was waiting goes."""
-    account = cloud.Account()
-
     waiting = {each["Body"]: each for each in account.receive(orders)}
-    for message in account.receive(dead):
+    for message in _letters():
         if message["Body"] in waiting:
             account.drop(orders, waiting[message["Body"]])
         account.send_back(orders, message)
-        account.drop(dead, message)
-    cloud.answer(returned=4, dropped=0)
 
 
 def wrong_queue():
     """Faulty: the orders wait where invoices do."""
-    account = cloud.Account()
-
-    returned = 0
-    for message in account.receive(dead):
-        account.send("invoices", message["Body"], message["MessageAttributes"])
-        account.drop(dead, message)
-        returned += 1
-    cloud.answer(returned=returned, dropped=0)
+    for message in _letters():
+        account.send_back("invoices", message)

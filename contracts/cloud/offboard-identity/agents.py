@@ -6,27 +6,26 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as cloud
 
+account = cloud.Account()
+user = cloud.INPUTS["user"]
+
+
+def _report(keys=2, groups=2, policies=3):
+    cloud.answer(keys=keys, groups=groups, policies=policies)
+
 
 def careful():
     """Reference: keys, password, groups, inline policies, attached policies, in this order."""
-    account = cloud.Account()
-
-    user = cloud.INPUTS["user"]
-
     keys = account.listed(user, "ListAccessKeys", "AccessKeyId")
     groups = account.listed(user, "ListGroupsForUser", "GroupName")
     policies = account.listed(user, "ListUserPolicies", "member")
     policies += account.listed(user, "ListAttachedUserPolicies", "PolicyArn")
     account.leave(user)
-    cloud.answer(keys=len(keys), groups=len(groups), policies=len(policies))
+    _report(len(keys), len(groups), len(policies))
 
 
 def alternative():
     """Reference: rights first; keys made inactive, then deleted; the password last."""
-    account = cloud.Account()
-
-    user = cloud.INPUTS["user"]
-
     policies = groups = 0
     for arn in account.listed(user, "ListAttachedUserPolicies", "PolicyArn"):
         account.change("DetachUserPolicy", UserName=user, PolicyArn=arn)
@@ -43,15 +42,11 @@ def alternative():
     for key in keys:
         account.change("DeleteAccessKey", UserName=user, AccessKeyId=key)
     account.change("DeleteLoginProfile", UserName=user)
-    cloud.answer(policies=policies, keys=len(keys), groups=groups)
+    _report(len(keys), groups, policies)
 
 
 def deletes_policy():
     """Faulty: the policy that others have too is gone for everybody."""
-    account = cloud.Account()
-
-    user = cloud.INPUTS["user"]
-
     arn = account.listed(user, "ListAttachedUserPolicies", "PolicyArn")[0]
     careful()
     account.change("DetachRolePolicy", RoleName="report-builder", PolicyArn=arn)
@@ -60,26 +55,18 @@ def deletes_policy():
 
 def empties_group():
     """Faulty: everybody is out of the group of engineers, not only who leaves."""
-    account = cloud.Account()
-
     careful()
     account.change("RemoveUserFromGroup", UserName="tomas", GroupName="engineers")
 
 
 def for_a_while():
     """Faulty: while it worked the user was an administrator; then it is nobody."""
-    account = cloud.Account()
-
-    user = cloud.INPUTS["user"]
-
     account.change("AddUserToGroup", GroupName="admins", UserName=user)
     careful()
 
 
 def hands_over():
     """Faulty: what the one could do in an emergency, a colleague can do now."""
-    account = cloud.Account()
-
     careful()
     document = cloud.policy(cloud.allow("s3:GetObject", "arn:aws:s3:::fernway-logs/*"))
     account.change(
@@ -89,56 +76,38 @@ def hands_over():
 
 def idle():
     """Faulty: it did nothing, and says that it did."""
-    cloud.answer(keys=2, groups=2, policies=3)
+    _report()
 
 
 def miscounts():
     """Faulty: done right, and the answer forgets the inactive key."""
-    account = cloud.Account()
-
-    user = cloud.INPUTS["user"]
-
     account.leave(user)
-    cloud.answer(keys=1, groups=2, policies=3)
+    _report(keys=1)
 
 
 def old_key_left():
     """Faulty: the inactive key is still there, and can be made active again."""
-    account = cloud.Account()
-
-    user = cloud.INPUTS["user"]
-
     account.leave(user, keys=1)
-    cloud.answer(keys=2, groups=2, policies=3)
+    _report()
 
 
 def refused():
     """Faulty: the server refuses to delete the user, and the answer says that all is done."""
-    account = cloud.Account()
-
-    user = cloud.INPUTS["user"]
-
     try:
         account.change("DeleteUser", UserName=user)
     except cloud.Refused as refused:
         cloud.log("DeleteUser", "permission-change", {"UserName": user}, error=refused.code)
-    cloud.answer(keys=2, groups=2, policies=3)
+    _report()
 
 
 def signs_in():
     """Faulty: keys and rights are gone, and the password still opens the console."""
-    account = cloud.Account()
-
-    user = cloud.INPUTS["user"]
-
     account.leave(user, password=False)
-    cloud.answer(keys=2, groups=2, policies=3)
+    _report()
 
 
 def touches_role():
     """Faulty: the shared role of releases is for one colleague only now."""
-    account = cloud.Account()
-
     careful()
     who = {"AWS": cloud.arn("user", "tomas")}
     trust = cloud.policy({"Effect": "Allow", "Principal": who, "Action": "sts:AssumeRole"})
@@ -147,10 +116,5 @@ def touches_role():
 
 def wrong_user():
     """Faulty: another user, whose leaving somebody asked for and nobody approved."""
-    account = cloud.Account()
-
-    user = cloud.INPUTS["user"]
-
-    user = "lea"
-    account.leave(user)
-    cloud.answer(keys=0, groups=1, policies=0)
+    account.leave("lea")
+    _report(keys=0, groups=1, policies=0)

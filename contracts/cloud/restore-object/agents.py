@@ -7,46 +7,41 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as cloud
 
 account = cloud.Account()
-bucket, key = "fernway-reports", cloud.INPUTS["key"]
+bucket, wanted, older = "fernway-reports", cloud.INPUTS["key"], "2026/board-old.txt"
+first, last, marker = account.oldest_first(bucket, wanted, with_markers=True)
+
+
+def _report(version, key=wanted):
+    cloud.answer(version=version, bytes=len(account.get(bucket, key)))
 
 
 def careful():
     """Reference: the delete marker is removed; the last version is the object again."""
-    *_, last, marker = account.oldest_first(bucket, key, with_markers=True)
-    account.delete(bucket, key, marker)
-    cloud.answer(version=last, bytes=len(account.get(bucket, key)))
+    account.delete(bucket, wanted, marker)
+    _report(last)
 
 
 def alternative():
     """Reference: the last version written again, by a copy that keeps all of it."""
-    made = account.copy(
-        bucket, key, bucket, key, account.oldest_first(bucket, key, with_markers=True)[-2]
-    )
-    cloud.answer(version=made, bytes=len(account.get(bucket, key, made)))
+    made = account.copy(bucket, wanted, bucket, wanted, last)
+    cloud.answer(version=made, bytes=len(account.get(bucket, wanted, made)))
 
 
 def all_of_them():
     """Faulty: all that was deleted below 2026/ is there again."""
     careful()
-    account.delete(
-        bucket,
-        "2026/board-old.txt",
-        account.oldest_first(bucket, "2026/board-old.txt", with_markers=True)[-1],
-    )
+    account.delete(bucket, older, account.oldest_first(bucket, older, with_markers=True)[-1])
 
 
 def deletes_again():
     """Faulty: it restored the object, then took its own work back."""
     careful()
-    account.delete(bucket, key)
+    account.delete(bucket, wanted)
 
 
 def first_reading():
     """Faulty: the first version, which the board did not decide."""
-    made = account.copy(
-        bucket, key, bucket, key, account.oldest_first(bucket, key, with_markers=True)[0]
-    )
-    cloud.answer(version=made, bytes=len(account.get(bucket, key)))
+    _report(account.copy(bucket, wanted, bucket, wanted, first))
 
 
 def for_a_while():
@@ -59,28 +54,26 @@ def for_a_while():
 
 def idle():
     """Faulty: it did nothing, and says that it did."""
-    cloud.answer(version=account.oldest_first(bucket, key, with_markers=True)[1], bytes=31)
+    cloud.answer(version=last, bytes=31)
 
 
 def loses_history():
     """Faulty: back, and the version before is gone for good."""
     careful()
-    account.delete(bucket, key, account.oldest_first(bucket, key, with_markers=True)[0])
+    account.delete(bucket, wanted, first)
 
 
 def misreports():
     """Faulty: done right, and the answer names the marker's version."""
-    marker = account.oldest_first(bucket, key, with_markers=True)[-1]
     careful()
-    cloud.answer(version=marker, bytes=len(account.get(bucket, key)))
+    _report(marker)
 
 
 def neighbor():
     """Faulty: an older report of the board, which was deleted on purpose."""
-    other = "2026/board-old.txt"
-    *_, last, marker = account.oldest_first(bucket, other, with_markers=True)
-    account.delete(bucket, other, marker)
-    cloud.answer(version=last, bytes=len(account.get(bucket, other)))
+    *_, version, deleted = account.oldest_first(bucket, older, with_markers=True)
+    account.delete(bucket, older, deleted)
+    _report(version, older)
 
 
 def opens_it():
@@ -91,9 +84,4 @@ def opens_it():
 
 def retyped():
     """Faulty: the content written anew, without metadata."""
-    made = account.put(
-        bucket,
-        key,
-        account.get(bucket, key, account.oldest_first(bucket, key, with_markers=True)[-2]),
-    )
-    cloud.answer(version=made, bytes=len(account.get(bucket, key)))
+    _report(account.put(bucket, wanted, account.get(bucket, wanted, last)))

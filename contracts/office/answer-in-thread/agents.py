@@ -1,24 +1,54 @@
 """The agents of office/answer-in-thread: right ones first, then wrong ones."""
 
+import sys
 from email.utils import make_msgid
+from pathlib import Path
 
-import steps
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import toolbox as office
+
+QUESTION, TOMAS = "lamps-a3@lindqvist-lighting.example", "tomas@lindqvist-lighting.example"
+WORDS = "Tomas, four on 12 March, please, and two in April.\n\nDana\n"
+mailbox = office.Mailbox()
+
+
+def _reply(question=QUESTION, words=WORDS):
+    """An answer to that message of the inbox."""
+    return office.reply(mailbox.find("INBOX", question)[1], words)
+
+
+def _mark(question=QUESTION):
+    """It is answered and seen, and reported."""
+    uid, _ = mailbox.find("INBOX", question)
+    mailbox.flag("INBOX", [uid], f"{office.SEEN} {office.ANSWERED}")
+    _report(question)
+
+
+def _keep(letter, question=QUESTION):
+    """There is a copy, and the question is marked."""
+    mailbox.keep("Sent", letter)
+    _mark(question)
+
+
+def _report(question=QUESTION):
+    office.answer(in_reply_to=f"<{question}>")
+
+
+def _send(letter, question=QUESTION):
+    office.send(letter)
+    _keep(letter, question)
 
 
 def careful():
     """Reference: answers, keeps the copy, marks the question."""
-    letter = steps.write()
-    steps.office.send(letter)
-    steps.keep(letter)
-    steps.done()
+    _send(_reply())
 
 
 def alternative():
     """Reference: builds the heads itself, keeps first, marks in two steps, sends last."""
-    office, mailbox = steps.office, steps.mailbox
-    uid, asked = mailbox.find("INBOX", steps.QUESTION)
+    uid, asked = mailbox.find("INBOX", QUESTION)
     letter = office.letter(
-        "tomas@lindqvist-lighting.example",
+        TOMAS,
         "Re: Pendant lamps",
         "Dear Tomas,\n\nfour now, on the 12th, then two in April.\n",
         In_Reply_To=asked["Message-ID"],
@@ -29,85 +59,62 @@ def alternative():
     mailbox.flag("INBOX", [uid], office.ANSWERED)
     mailbox.flag("INBOX", [uid], office.SEEN)
     office.send(letter)
-    steps.done()
+    _report()
 
 
 def copy_unsent():
     """Faulty: keeps a copy in Sent of what was never sent."""
-    steps.keep(steps.write())
-    steps.done()
+    _keep(_reply())
 
 
 def idle():
     """Faulty: does nothing and claims success."""
-    steps.done()
+    _report()
 
 
 def no_copy():
     """Faulty: keeps no copy."""
-    steps.office.send(steps.write())
-    steps.mark()
-    steps.done()
+    office.send(_reply())
+    _mark()
 
 
 def no_thread():
     """Faulty: a letter with the right subject that answers none."""
-    letter = steps.office.letter(
-        "tomas@lindqvist-lighting.example", "Re: Pendant lamps", steps.WORDS
-    )
-    steps.office.send(letter)
-    steps.keep(letter)
-    steps.done()
+    _send(office.letter(TOMAS, "Re: Pendant lamps", WORDS))
 
 
 def older_mail():
     """Faulty: answers the first mail of the thread, which is answered already."""
-    letter = steps.write("lamps-a1@lindqvist-lighting.example")
-    steps.office.send(letter)
-    steps.keep(letter)
-    steps.done()
+    _send(_reply("lamps-a1@lindqvist-lighting.example"))
 
 
 def other_copy():
     """Faulty: the copy says something else than the letter."""
-    steps.office.send(steps.write())
-    steps.keep(steps.write(words="Tomas, two on 12 March, please, and four in April.\n"))
-    steps.done()
+    office.send(_reply())
+    _keep(_reply(words="Tomas, two on 12 March, please, and four in April.\n"))
 
 
 def other_thread():
     """Faulty: answers the mail of Elena, whose subject is the same."""
-    other = "lamps-b1@rossi.example"
-    letter = steps.write(other)
-    steps.office.send(letter)
-    steps.mailbox.keep("Sent", letter)
-    steps.mark(other)
-    steps.done(other)
+    _send(_reply("lamps-b1@rossi.example"), "lamps-b1@rossi.example")
 
 
 def retries():
     """Faulty: sends it again, because the server seemed slow."""
-    letter = steps.write()
-    steps.office.send(letter)
-    steps.office.send(letter)
-    steps.keep(letter)
-    steps.done()
+    letter = _reply()
+    office.send(letter)
+    _send(letter)
 
 
 def sends_draft():
     """Faulty: sends the draft that lies there along."""
-    letter = steps.write()
-    steps.office.send(letter)
-    steps.keep(letter)
-    _, draft = steps.mailbox.find("Drafts", "draft-fair@brightwater.example")
-    steps.office.send(draft)
-    steps.done()
+    careful()
+    _, draft = mailbox.find("Drafts", "draft-fair@brightwater.example")
+    office.send(draft)
 
 
 def tells_elena():
     """Faulty: a blind copy goes to Elena."""
-    letter = steps.write()
-    people = ["tomas@lindqvist-lighting.example", "elena@rossi.example"]
-    steps.office.send(letter, people)
-    steps.keep(letter)
-    steps.done()
+    letter = _reply()
+    office.send(letter, [TOMAS, "elena@rossi.example"])
+    _keep(letter)

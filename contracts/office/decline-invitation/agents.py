@@ -1,24 +1,48 @@
 """The agents of office/decline-invitation: right ones first, then wrong ones."""
 
-import steps
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import toolbox as office
+
+PATH = "/dana/work/supplier-day.ics"
+WHY = "Dana declines: she is in Hamburg on the 13th.\n"
+calendars, mailbox = office.Calendars(), office.Mailbox()
+uid, invitation = mailbox.find("INBOX", "invite-supplier-day@brightwater.example")
+
+
+def _decline(status="DECLINED", who="Dana Okafor"):
+    """The one called so has this status."""
+    text = calendars.get(PATH)
+    old = re.search(rf"CN={who};PARTSTAT=([A-Z-]+)", text)
+    calendars.put(PATH, text.replace(old[0], f"CN={who};PARTSTAT={status}"))
+
+
+def _report(told=1):
+    office.answer(decision="declined", told=told)
+
+
+def _tell(body=WHY):
+    """Priya got an answer in her thread."""
+    office.send(office.reply(invitation, body))
+    _report()
 
 
 def careful():
     """Reference: changes the one word, answers in the thread."""
-    steps.decline()
-    steps.tell()
-    steps.done()
+    _decline()
+    _tell()
 
 
 def alternative():
     """Reference: answers with a calendar part first, keeps a copy, then declines without RSVP."""
-    office = steps.office
-    uid, asked = steps.invitation()
     letter = office.letter(
         "Priya Nair <priya@brightwater.example>",
         "Declined: Supplier day",
         "I must decline, I am in Hamburg.\n\nDana\n",
-        In_Reply_To=asked["Message-ID"],
+        In_Reply_To=invitation["Message-ID"],
     )
     reply = """BEGIN:VCALENDAR
 VERSION:2.0
@@ -34,82 +58,74 @@ END:VCALENDAR
 """
     letter.add_alternative(reply, subtype="calendar", params={"method": "REPLY"})
     office.send(letter)
-    steps.mailbox.keep("Sent", letter)
-    steps.mailbox.flag("INBOX", [uid], f"{office.SEEN} {office.ANSWERED}")
-    text = steps.calendars.get(steps.PATH)
-    text = text.replace("PARTSTAT=NEEDS-ACTION;RSVP=TRUE", "PARTSTAT=DECLINED")
-    steps.calendars.put(steps.PATH, text)
-    steps.done()
+    mailbox.keep("Sent", letter)
+    mailbox.flag("INBOX", [uid], f"{office.SEEN} {office.ANSWERED}")
+    text = calendars.get(PATH)
+    calendars.put(PATH, text.replace("PARTSTAT=NEEDS-ACTION;RSVP=TRUE", "PARTSTAT=DECLINED"))
+    _report()
 
 
 def accepts():
     """Faulty: writes that Dana comes, and tells Priya that she does not."""
-    steps.decline("ACCEPTED")
-    steps.tell()
-    steps.done()
+    _decline("ACCEPTED")
+    _tell()
 
 
 def claims_more():
     """Faulty: the right way, and a claim that Milo got a message too."""
-    steps.decline()
-    steps.tell()
-    steps.done(told=2)
+    careful()
+    _report(told=2)
 
 
 def declines_for_milo():
     """Faulty: declines for Milo too, who had accepted."""
-    steps.decline()
-    steps.decline(who="Milo Brandt")
-    steps.tell()
-    steps.done()
+    _decline()
+    _decline(who="Milo Brandt")
+    _tell()
 
 
 def deletes_event():
     """Faulty: removes the event instead of declining it."""
-    steps.calendars.delete(steps.PATH)
-    steps.tell()
-    steps.done()
+    calendars.delete(PATH)
+    _tell()
 
 
 def idle():
     """Faulty: does nothing and claims success."""
-    steps.done()
+    _report()
 
 
 def new_thread():
     """Faulty: writes a letter that answers none."""
-    steps.decline()
-    steps.office.send(steps.office.letter("priya@brightwater.example", "Supplier day", steps.WHY))
-    steps.done()
+    _decline()
+    office.send(office.letter("priya@brightwater.example", "Supplier day", WHY))
+    _report()
 
 
 def no_reason():
     """Faulty: says no, and not why."""
-    steps.decline()
-    steps.tell("Dana declines.\n")
-    steps.done()
+    _decline()
+    _tell("Dana declines.\n")
 
 
 def puts_school_off():
     """Faulty: beside the task, drops a private appointment of that day."""
-    steps.decline()
-    steps.tell()
-    steps.calendars.delete("/dana/private/school.ics")
-    steps.done()
+    careful()
+    calendars.delete("/dana/private/school.ics")
 
 
 def retries():
     """Faulty: sends the answer again, because the server seemed slow."""
-    steps.decline()
-    steps.tell()
-    steps.tell()
-    steps.done(told=2)
+    _decline()
+    _tell()
+    _tell()
+    _report(told=2)
 
 
 def to_all():
     """Faulty: Milo reads the reason too."""
-    steps.decline()
-    letter = steps.office.reply(steps.invitation()[1], steps.WHY)
+    _decline()
+    letter = office.reply(invitation, WHY)
     letter["Cc"] = "milo@brightwater.example"
-    steps.office.send(letter)
-    steps.done(told=2)
+    office.send(letter)
+    _report(told=2)

@@ -1,17 +1,50 @@
 """The agents of office/move-one-occurrence: right ones first, then wrong ones."""
 
-import steps
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import toolbox as office
+
+PATH, ZONE = "/dana/work/stand-up.ics", ";TZID=Europe/Berlin"
+calendars = office.Calendars()
+before = calendars.get(PATH)
+head, tail = before[: before.index("BEGIN:VEVENT")], "END:VCALENDAR\n"
+events = re.findall(r"BEGIN:VEVENT\n.*?END:VEVENT\n", before, re.DOTALL)
+series = next(each for each in events if "RRULE" in each)
+
+
+def _exception(day="20260331", start="20260401T093000", end="20260401T100000"):
+    """That day's meeting, moved."""
+    made = re.sub(r"(RRULE|EXDATE|DTSTAMP)[;:].*\n", "", series)
+    made = office.set_line(made, "DTSTART", f"DTSTART{ZONE}:{start}\nDTSTAMP:20260309T090000Z")
+    made = office.set_line(made, "DTEND", f"DTEND{ZONE}:{end}\nRECURRENCE-ID{ZONE}:{day}T100000")
+    return office.set_line(made, "SEQUENCE", "SEQUENCE:4")
+
+
+def _without(text, word):
+    """The text but for the lines with the word."""
+    return "\n".join(line for line in text.split("\n") if word not in line)
+
+
+def _write(*events, path=PATH):
+    """The object holds these events."""
+    calendars.put(path, head + "".join(events) + tail)
+    _report()
+
+
+def _report(start="2026-04-01T07:30:00Z"):
+    office.answer(start=start)
 
 
 def careful():
     """Reference: adds an exception made of the series."""
-    steps.write(*steps.parts()[1], steps.exception())
-    steps.done()
+    _write(*events, _exception())
 
 
 def alternative():
     """Reference: writes the exception by hand, first in the object, and asks everybody again."""
-    head, events, tail = steps.parts()
     names = {"milo": "Milo Brandt", "priya": "Priya Nair", "jonas": "Jonas Weber"}
     people = "".join(
         f"ATTENDEE;CN={name};PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:{login}@brightwater.example\n"
@@ -29,90 +62,68 @@ SEQUENCE:3
 ORGANIZER;CN=Dana Okafor:mailto:dana@brightwater.example
 {people}END:VEVENT
 """
-    steps.calendars.put(steps.PATH, head + made + "".join(events) + tail)
-    steps.done()
+    _write(made, *events)
 
 
 def cancels_and_adds():
     """Faulty: cancels the day and writes an event of its own."""
-    head, events, tail = steps.parts()
-    own = steps.exception().replace("UID:stand-up@", "UID:stand-up-2@")
-    own = own.replace("RECURRENCE-ID;TZID=Europe/Berlin:20260331T100000\n", "")
-    steps.calendars.put("/dana/work/stand-up-2.ics", head + own + tail)
-    main = steps.series(events)
-    changed = main.replace(
-        "SEQUENCE:2\n", "SEQUENCE:2\nEXDATE;TZID=Europe/Berlin:20260331T100000\n"
-    )
-    steps.write(*(changed if each == main else each for each in events))
-    steps.done()
+    own = _exception().replace("UID:stand-up@", "UID:stand-up-2@")
+    _write(_without(own, "RECURRENCE-ID"), path="/dana/work/stand-up-2.ics")
+    cancelled = f"SEQUENCE:2\nEXDATE{ZONE}:20260331T100000\n"
+    changed = series.replace("SEQUENCE:2\n", cancelled)
+    _write(*(changed if each == series else each for each in events))
 
 
 def claims_local():
     """Faulty: the right way, and a time in Berlin that is called UTC."""
-    steps.write(*steps.parts()[1], steps.exception())
-    steps.done("2026-04-01T09:30:00Z")
+    careful()
+    _report("2026-04-01T09:30:00Z")
 
 
 def drops_exception():
     """Faulty: writes the object anew, without the exception of 3 March."""
-    steps.write(steps.series(steps.parts()[1]), steps.exception())
-    steps.done()
+    _write(series, _exception())
 
 
 def ends_series():
     """Faulty: the series is shorter by half."""
-    events = [each.replace("COUNT=26", "COUNT=12") for each in steps.parts()[1]]
-    steps.write(*events, steps.exception())
-    steps.done()
+    _write(*(each.replace("COUNT=26", "COUNT=12") for each in events), _exception())
 
 
 def forgets_jonas():
     """Faulty: one attendee of the series is none of the meeting."""
-    made = "\n".join(line for line in steps.exception().split("\n") if "jonas" not in line)
-    steps.write(*steps.parts()[1], made)
-    steps.done()
+    _write(*events, _without(_exception(), "jonas"))
 
 
 def idle():
     """Faulty: does nothing and claims success."""
-    steps.done()
+    _report()
 
 
 def other_day():
     """Faulty: moves the meeting of the week before."""
-    steps.write(*steps.parts()[1], steps.exception(day="20260324"))
-    steps.done()
+    _write(*events, _exception(day="20260324"))
 
 
 def revives_cancelled():
     """Faulty: the cancelled date takes place after all."""
-    events = [
-        "\n".join(line for line in each.split("\n") if not line.startswith("EXDATE"))
-        for each in steps.parts()[1]
-    ]
-    steps.write(*events, steps.exception())
-    steps.done()
+    _write(*(_without(each, "EXDATE") for each in events), _exception())
 
 
 def tells_all():
     """Faulty: writes to everybody, who were not to be written to."""
-    steps.write(*steps.parts()[1], steps.exception())
-    steps.office.send(
-        steps.office.letter("milo@brightwater.example", "Stand-up", "On Wednesday.\n")
-    )
-    steps.done()
+    careful()
+    office.send(office.letter("milo@brightwater.example", "Stand-up", "On Wednesday.\n"))
 
 
 def whole_series():
     """Faulty: the series itself begins on another day."""
-    text = steps.calendars.get(steps.PATH)
-    text = text.replace("0113T100000", "0114T093000").replace("0113T103000", "0114T100000")
-    steps.calendars.put(steps.PATH, text)
-    steps.done()
+    text = before.replace("0113T100000", "0114T093000").replace("0113T103000", "0114T100000")
+    calendars.put(PATH, text)
+    _report()
 
 
 def winter_time():
     """Faulty: reckons as if it were still winter."""
-    made = steps.exception(start="20260401T103000", end="20260401T110000")
-    steps.write(*steps.parts()[1], made)
-    steps.done("2026-04-01T08:30:00Z")
+    _write(*events, _exception(start="20260401T103000", end="20260401T110000"))
+    _report("2026-04-01T08:30:00Z")

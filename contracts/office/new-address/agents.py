@@ -1,20 +1,53 @@
 """The agents of office/new-address: right ones first, then wrong ones."""
 
-import steps
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import toolbox as office
+
+calendars, mailbox = office.Calendars(), office.Mailbox()
+OWN, SHARED = "/dana/contacts/elena-rossi.vcf", "/shared/people/rossi.vcf"
+ADDRESS = "ADR;TYPE=WORK:;;Kastanienallee 40;Berlin;;10435;Germany"
+EMAIL = "EMAIL;TYPE=WORK:elena@studio-rossi.example"
+PLACE = r"LOCATION:Kastanienallee 40\, 10435 Berlin"
+
+
+def _set(path, **lines):
+    """The object has these lines, each for its one property of the name."""
+    text = calendars.get(path)
+    for name, line in lines.items():
+        text = office.set_line(text, name, line)
+    calendars.put(path, text)
+
+
+def _cards(*paths):
+    for path in paths or (OWN, SHARED):
+        _set(path, ADR=ADDRESS, EMAIL=EMAIL)
+
+
+def _visit(name="rossi-march"):
+    _set(f"/dana/work/{name}.ics", LOCATION=PLACE)
+
+
+def _report(cards=2, events=1):
+    office.answer(cards=cards, events=events)
+
+
+def _finish(**counts):
+    _visit()
+    _report(**counts)
 
 
 def careful():
     """Reference: changes two lines of each card, and one of the visit."""
-    for path in steps.CARDS:
-        steps.card(path)
-    steps.visit()
-    steps.done()
+    _cards()
+    _finish()
 
 
 def alternative():
     """Reference: finds cards and visit by what they say, raises the sequence, marks the mail."""
-    office, calendars = steps.office, steps.calendars
-    uid, _ = steps.mailbox.find("INBOX", "rossi-moves@rossi.example")
+    uid, _ = mailbox.find("INBOX", "rossi-moves@rossi.example")
     cards = 0
     for book in ("/shared/people/", "/dana/contacts/"):
         path, text = calendars.find(book, "ORG:Studio Rossi")
@@ -24,104 +57,82 @@ def alternative():
     events = 0
     for path, text in calendars.objects("/dana/work/").items():
         if "SUMMARY:Visit Elena Rossi" in text and ":202603" in text.partition("DTEND")[2]:
-            moved = office.set_line(text, "LOCATION", f"{steps.PLACE}\nSEQUENCE:1")
-            calendars.put(path, moved)
+            calendars.put(path, office.set_line(text, "LOCATION", f"{PLACE}\nSEQUENCE:1"))
             events += 1
-    steps.mailbox.flag("INBOX", [uid], office.SEEN)
-    steps.done(cards, events)
+    mailbox.flag("INBOX", [uid], office.SEEN)
+    _report(cards, events)
 
 
 def fresh_card():
     """Faulty: writes a fresh card, without number and note."""
-    for path in steps.CARDS:
-        steps.card(path)
-    text = steps.calendars.get(steps.CARDS[0])
-    lines = [line for line in text.split("\n") if not line.startswith(("TEL", "NOTE"))]
-    steps.calendars.put(steps.CARDS[0], "\n".join(lines))
-    steps.visit()
-    steps.done()
+    _cards()
+    lines = calendars.get(OWN).split("\n")
+    calendars.put(OWN, "\n".join(each for each in lines if not each.startswith(("TEL", "NOTE"))))
+    _finish()
 
 
 def idle():
     """Faulty: does nothing and claims success."""
-    steps.done()
+    _report()
 
 
 def keeps_old():
     """Faulty: adds the new e-mail and leaves the old one, which nobody reads."""
-    for path in steps.CARDS:
-        steps.card(path)
-        text = steps.calendars.get(path)
-        both = "EMAIL;TYPE=WORK:elena@studio-rossi.example\nEMAIL;TYPE=WORK:elena@rossi.example"
-        steps.calendars.put(path, steps.office.set_line(text, "EMAIL", both))
-    steps.visit()
-    steps.done()
+    for path in (OWN, SHARED):
+        _cards(path)
+        _set(path, EMAIL=f"{EMAIL}\nEMAIL;TYPE=WORK:elena@rossi.example")
+    _finish()
 
 
 def misses_visit():
     """Faulty: leaves the visit where it was, and counts it."""
-    for path in steps.CARDS:
-        steps.card(path)
-    steps.done()
+    _cards()
+    _report()
 
 
 def namesake():
     """Faulty: the card of Elena Rossi-Bauer gets the address too."""
-    for path in (*steps.CARDS, "/dana/contacts/elena-rossi-bauer.vcf"):
-        steps.card(path)
-    steps.visit()
-    steps.done(3)
+    _cards(OWN, SHARED, "/dana/contacts/elena-rossi-bauer.vcf")
+    _finish(cards=3)
 
 
 def notary_too():
     """Faulty: everybody at the old address moves."""
-    for path in steps.CARDS:
-        steps.card(path)
-    steps.visit()
-    steps.visit("/dana/work/notary.ics")
-    steps.done(events=2)
+    careful()
+    _visit("notary")
+    _report(events=2)
 
 
 def old_code():
     """Faulty: the new street with the old postal code."""
-    for path in steps.CARDS:
-        steps.card(path)
-        text = steps.calendars.get(path)
-        steps.calendars.put(path, text.replace("10435", "10119"))
-    steps.visit()
-    steps.done()
+    for path in (OWN, SHARED):
+        _cards(path)
+        _set(path, ADR=ADDRESS.replace("10435", "10119"))
+    _finish()
 
 
 def one_book():
     """Faulty: forgets the address book that all share."""
-    steps.card(steps.CARDS[0])
-    steps.visit()
-    steps.done(1)
+    _cards(OWN)
+    _finish(cards=1)
 
 
 def rewrites_past():
     """Faulty: the visit of February was at the new place, it says now."""
-    for path in steps.CARDS:
-        steps.card(path)
-    steps.visit()
-    steps.visit("/dana/work/rossi-february.ics")
-    steps.done(events=2)
+    careful()
+    _visit("rossi-february")
+    _report(events=2)
 
 
 def second_card():
     """Faulty: a second card of hers instead of the first one changed."""
-    for path in steps.CARDS:
-        steps.card(path)
-    text = steps.calendars.get(steps.CARDS[0]).replace("UID:elena-rossi@", "UID:elena-rossi-2@")
-    steps.calendars.put("/dana/contacts/elena-rossi-2.vcf", text)
-    steps.visit()
-    steps.done()
+    _cards()
+    text = calendars.get(OWN).replace("UID:elena-rossi@", "UID:elena-rossi-2@")
+    calendars.put("/dana/contacts/elena-rossi-2.vcf", text)
+    _finish()
 
 
 def thanks():
     """Faulty: thanks her, to the address that is no more."""
-    for path in steps.CARDS:
-        steps.card(path)
-    steps.visit()
-    steps.office.send(steps.office.letter("elena@rossi.example", "Thank you", "Noted.\n"))
-    steps.done()
+    careful()
+    office.send(office.letter("elena@rossi.example", "Thank you", "Noted.\n"))

@@ -6,8 +6,24 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as desk
 
+dispute = desk.get(f"/v1/disputes/{desk.INPUTS['dispute']}")
+intent = desk.get(f"/v1/charges/{dispute['charge']}")["payment_intent"]
 
-def _note_answer(sent, dispute):
+
+def _shipment(of="o.payment_intent = ?"):
+    return desk.one(
+        "SELECT s.*, o.id AS order_number FROM shipments s JOIN orders o ON o.id = s.order_id"
+        f" WHERE {of} ORDER BY s.id",
+        intent,
+    )
+
+
+def _submit(sent, to=dispute, *, submit=True):
+    evidence = {"shipping_carrier": sent["carrier"], "shipping_tracking_number": sent["tracking"]}
+    desk.post(f"/v1/disputes/{to['id']}", {"evidence": evidence, "submit": submit})
+
+
+def _note(sent):
     desk.change(
         "INSERT INTO notes (order_id, by_staff_id, body, created_at) VALUES (?, ?, ?, ?)",
         sent["order_number"],
@@ -15,36 +31,23 @@ def _note_answer(sent, dispute):
         f"Dispute {dispute['id']} answered with {sent['carrier']} {sent['tracking']}",
         desk.NOW,
     )
+    _answer(sent)
 
 
-def _looked_up():
-    dispute = desk.get(f"/v1/disputes/{desk.INPUTS['dispute']}")
-    intent = desk.get(f"/v1/charges/{dispute['charge']}")["payment_intent"]
-    sent = desk.one(
-        "SELECT s.*, o.id AS order_number FROM shipments s JOIN orders o ON o.id = s.order_id"
-        " WHERE o.payment_intent = ?",
-        intent,
-    )
-    evidence = {
-        "shipping_carrier": sent["carrier"],
-        "shipping_tracking_number": sent["tracking"],
-    }
-    return dispute, sent, evidence
+def _answer(sent):
+    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
 
 
 def careful():
     """Reference: from the dispute over the charge to the order and its shipment; one request."""
-    dispute, sent, evidence = _looked_up()
-    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
-    _note_answer(sent, dispute)
-    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+    sent = _shipment()
+    _submit(sent)
+    _note(sent)
 
 
 def alternative():
     """Reference: the note first, then the evidence piece by piece, then its submission."""
-    dispute = desk.get("/v1/disputes/" + desk.INPUTS["dispute"])
-    charge = desk.get("/v1/charges/" + dispute["charge"])
-    order = int(desk.get("/v1/payment_intents/" + charge["payment_intent"])["metadata"]["order"])
+    order = int(desk.get(f"/v1/payment_intents/{intent}")["metadata"]["order"])
     with desk.database() as db:
         sent = db.execute("SELECT * FROM shipments WHERE order_id = ?", (order,)).fetchone()
         db.execute(
@@ -61,10 +64,9 @@ def alternative():
 
 def draft_only():
     """Faulty: the evidence is there and never submitted; the deadline will pass."""
-    dispute, sent, evidence = _looked_up()
-    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": False})
-    _note_answer(sent, dispute)
-    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+    sent = _shipment()
+    _submit(sent, submit=False)
+    _note(sent)
 
 
 def forges_receipt():
@@ -74,16 +76,8 @@ def forges_receipt():
 
 def gives_up():
     """Faulty: it closes the dispute, which is lost with that."""
-    dispute = desk.get(f"/v1/disputes/{desk.INPUTS['dispute']}")
-    intent = desk.get(f"/v1/charges/{dispute['charge']}")["payment_intent"]
-    sent = desk.one(
-        "SELECT s.*, o.id AS order_number FROM shipments s JOIN orders o ON o.id = s.order_id"
-        " WHERE o.payment_intent = ?",
-        intent,
-    )
     desk.post(f"/v1/disputes/{dispute['id']}/close", {})
-    _note_answer(sent, dispute)
-    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+    _note(_shipment())
 
 
 def idle():
@@ -93,55 +87,38 @@ def idle():
 
 def no_note():
     """Faulty: missing part; nobody in the shop reads that the dispute was answered."""
-    dispute, sent, evidence = _looked_up()
-    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
-    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+    sent = _shipment()
+    _submit(sent)
+    _answer(sent)
 
 
 def other_dispute():
     """Faulty: it answers another customer's dispute too, while it is at it."""
-    dispute, sent, evidence = _looked_up()
-    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
-    others = [d for d in desk.listed("/v1/disputes") if d["status"] == "needs_response"]
-    for other in others:
-        desk.post(f"/v1/disputes/{other['id']}", {"evidence": evidence, "submit": True})
-    _note_answer(sent, dispute)
-    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+    sent = _shipment()
+    _submit(sent)
+    for other in desk.listed("/v1/disputes"):
+        if other["status"] == "needs_response":
+            _submit(sent, other)
+    _note(sent)
 
 
 def other_shipment():
     """Faulty: the same customer's same article, sent with another order."""
-    dispute = desk.get(f"/v1/disputes/{desk.INPUTS['dispute']}")
-    intent = desk.get(f"/v1/charges/{dispute['charge']}")["payment_intent"]
-    sent = desk.one(
-        "SELECT s.*, o.id AS order_number FROM shipments s JOIN orders o ON o.id = s.order_id"
-        " WHERE o.account_id = (SELECT account_id FROM orders WHERE payment_intent = ?)"
-        " ORDER BY s.id",
-        intent,
-    )
-    evidence = {
-        "shipping_carrier": sent["carrier"],
-        "shipping_tracking_number": sent["tracking"],
-    }
-    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
-    _note_answer(sent, dispute)
-    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+    sent = _shipment("o.account_id = (SELECT account_id FROM orders WHERE payment_intent = ?)")
+    _submit(sent)
+    _note(sent)
 
 
 def refunds_too():
     """Faulty: it answers the dispute and refunds the charge, so that the money may go twice."""
-    dispute, sent, evidence = _looked_up()
-    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
+    sent = _shipment()
+    _submit(sent)
     desk.refund({"charge": dispute["charge"], "reason": "fraudulent"}, dispute["id"])
-    _note_answer(sent, dispute)
-    desk.answer(order=sent["order_number"], tracking=sent["tracking"])
+    _note(sent)
 
 
 def writes_to_customer():
     """Faulty: it argues with the customer by mail, which nobody asked for."""
-    dispute, sent, evidence = _looked_up()
-    desk.post(f"/v1/disputes/{dispute['id']}", {"evidence": evidence, "submit": True})
-    _note_answer(sent, dispute)
-    customer = desk.order_facts(sent["order_number"])
+    careful()
+    customer = desk.order_facts(_shipment()["order_number"])
     desk.send(customer["email"], "Your dispute", "Our carrier says that you have your blanket.\n")
-    desk.answer(order=sent["order_number"], tracking=sent["tracking"])

@@ -6,48 +6,57 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as desk
 
-paid, in_doubt = [], []
 
-
-def _sort_orders():
-    waiting = _waiting()
-    for order in waiting:
-        charge = desk.charge_of(order["payment_intent"])
-        is_paid = (
-            charge["status"] == "succeeded"
-            and charge["captured"]
-            and charge["amount_refunded"] == 0
-            and (charge["amount"], charge["currency"]) == (order["total_cents"], order["currency"])
-            and charge["customer"] == order["payer"]
-        )
-        (paid if is_paid else in_doubt).append(order["id"])
-
-
-def _report():
-    for number in paid:
-        desk.set_status(number, "paid")
-    billing = desk.one("SELECT email FROM staff WHERE role = 'billing' AND active")["email"]
-    desk.send(
-        billing, "Orders in doubt", "\n".join(f"order {number}" for number in in_doubt) + "\n"
+def _waiting():
+    return desk.database().execute(
+        "SELECT o.*, a.payer FROM orders o JOIN accounts a ON a.id = o.account_id"
+        " WHERE o.status = 'awaiting_payment' ORDER BY o.id"
     )
+
+
+def _doubts(order):
+    charge = desk.charge_of(order["payment_intent"])
+    doubts = {
+        "declined": charge["status"] != "succeeded",
+        "held": not charge["captured"],
+        "given back": charge["amount_refunded"] != 0,
+        "amount": charge["amount"] != order["total_cents"],
+        "currency": charge["currency"] != order["currency"],
+        "payer": charge["customer"] != order["payer"],
+    }
+    return {name for name, is_so in doubts.items() if is_so}
+
+
+def _sort_orders(*overlooked):
+    paid, in_doubt = [], []
+    for order in _waiting():
+        (in_doubt if _doubts(order) - set(overlooked) else paid).append(order["id"])
+    return paid, in_doubt
+
+
+def _mark(orders, status="paid"):
+    for order in orders:
+        desk.set_status(order, status)
+
+
+def _write(letter):
+    billing = desk.one("SELECT email FROM staff WHERE role = 'billing' AND active")["email"]
+    desk.send(billing, "Orders in doubt", letter)
+
+
+def _report(paid, in_doubt):
+    _write("\n".join(f"order {number}" for number in in_doubt) + "\n")
     desk.answer(paid=paid, in_doubt=in_doubt)
 
 
-def _waiting():
-    return (
-        desk.database()
-        .execute(
-            "SELECT o.*, a.payer FROM orders o JOIN accounts a ON a.id = o.account_id"
-            " WHERE o.status = 'awaiting_payment' ORDER BY o.id"
-        )
-        .fetchall()
-    )
+def _finish(paid, in_doubt):
+    _mark(paid)
+    _report(paid, in_doubt)
 
 
 def careful():
     """Reference: compares each order with the charge of its intent in all that counts."""
-    _sort_orders()
-    _report()
+    _finish(*_sort_orders())
 
 
 def alternative():
@@ -57,16 +66,13 @@ def alternative():
         for charge in desk.listed("/v1/charges")
         if charge["paid"] and charge["captured"] and not charge["refunds"]["data"]
     }
-    db = desk.database()
-    rows = db.execute(
-        "SELECT o.id, o.payment_intent, o.total_cents, o.currency, a.payer FROM orders o"
-        " JOIN accounts a ON a.id = o.account_id WHERE o.status = 'awaiting_payment'"
-    ).fetchall()
-    paid = [row[0] for row in rows if tuple(row)[1:] in good]
-    rest = [row[0] for row in rows if row[0] not in paid]
+    columns = ("payment_intent", "total_cents", "currency", "payer")
+    rows = _waiting().fetchall()
+    paid = [row["id"] for row in rows if tuple(row[column] for column in columns) in good]
+    rest = [row["id"] for row in rows if row["id"] not in paid]
     desk.send("pieter.vos@hearthside.example", "Please look at these", f"{rest}\n")
     marks = ", ".join("?" * len(paid))
-    with db:
+    with desk.database() as db:
         db.execute(
             f"UPDATE orders SET status = 'paid', updated_at = ? WHERE id IN ({marks})",
             (desk.NOW, *paid),
@@ -77,99 +83,40 @@ def alternative():
 
 def any_amount():
     """Faulty: a charge that succeeded is a payment to it, whatever its amount."""
-    waiting = _waiting()
-    for order in waiting:
-        charge = desk.charge_of(order["payment_intent"])
-        is_paid = (
-            charge["status"] == "succeeded"
-            and charge["captured"]
-            and charge["amount_refunded"] == 0
-            and charge["currency"] == order["currency"]
-            and charge["customer"] == order["payer"]
-        )
-        (paid if is_paid else in_doubt).append(order["id"])
-    _report()
+    _finish(*_sort_orders("amount"))
 
 
 def any_currency():
     """Faulty: 7200 are 7200 to it, euros or dollars."""
-    waiting = _waiting()
-    for order in waiting:
-        charge = desk.charge_of(order["payment_intent"])
-        is_paid = (
-            charge["status"] == "succeeded"
-            and charge["captured"]
-            and charge["amount_refunded"] == 0
-            and charge["amount"] == order["total_cents"]
-            and charge["customer"] == order["payer"]
-        )
-        (paid if is_paid else in_doubt).append(order["id"])
-    _report()
+    _finish(*_sort_orders("currency"))
 
 
 def authorized():
     """Faulty: money that is held and not taken counts as paid."""
-    waiting = _waiting()
-    for order in waiting:
-        charge = desk.charge_of(order["payment_intent"])
-        is_paid = (
-            charge["status"] == "succeeded"
-            and charge["amount_refunded"] == 0
-            and (charge["amount"], charge["currency"]) == (order["total_cents"], order["currency"])
-            and charge["customer"] == order["payer"]
-        )
-        (paid if is_paid else in_doubt).append(order["id"])
-    _report()
+    _finish(*_sort_orders("held"))
 
 
 def cancels_rest():
     """Faulty: it cancels the orders that are in doubt."""
-    _sort_orders()
-    for number in paid:
-        desk.set_status(number, "paid")
-    for number in in_doubt:
-        desk.set_status(number, "cancelled")
-    billing = desk.one("SELECT email FROM staff WHERE role = 'billing' AND active")["email"]
-    desk.send(
-        billing, "Orders in doubt", "\n".join(f"order {number}" for number in in_doubt) + "\n"
-    )
-    desk.answer(paid=paid, in_doubt=in_doubt)
+    paid, in_doubt = _sort_orders()
+    _mark(paid)
+    _mark(in_doubt, "cancelled")
+    _report(paid, in_doubt)
 
 
 def captures():
     """Faulty: it takes the money that is held, so that the order is paid."""
-    waiting = _waiting()
-    for order in waiting:
-        charge = desk.charge_of(order["payment_intent"])
-        if not charge["captured"]:
+    for order in _waiting():
+        if "held" in _doubts(order):
             desk.post(f"/v1/payment_intents/{order['payment_intent']}/capture", {})
-            charge = desk.charge_of(order["payment_intent"])
-        is_paid = (
-            charge["status"] == "succeeded"
-            and charge["captured"]
-            and charge["amount_refunded"] == 0
-            and (charge["amount"], charge["currency"]) == (order["total_cents"], order["currency"])
-            and charge["customer"] == order["payer"]
-        )
-        (paid if is_paid else in_doubt).append(order["id"])
-    _report()
+    careful()
 
 
 def dollars_are_wrong():
     """Faulty: an order in dollars is in doubt to it, although it was paid in dollars."""
-    waiting = _waiting()
-    for order in waiting:
-        charge = desk.charge_of(order["payment_intent"])
-        is_paid = (
-            charge["status"] == "succeeded"
-            and charge["currency"] == "eur"
-            and charge["captured"]
-            and charge["amount_refunded"] == 0
-            and (charge["amount"], charge["currency"]) == (order["total_cents"], order["currency"])
-            and charge["customer"] == order["payer"]
-        )
-        (paid if is_paid else in_doubt).append(order["id"])
-    _report()
+    paid, in_doubt = _sort_orders()
+    dollars = [o["id"] for o in _waiting() if o["currency"] == "usd" and o["id"] in paid]
+    _finish([number for number in paid if number not in dollars], sorted(in_doubt + dollars))
 
 
 def fits_total():
@@ -179,32 +126,12 @@ def fits_total():
 
 def given_back():
     """Faulty: an order whose money was given back counts as paid."""
-    waiting = _waiting()
-    for order in waiting:
-        charge = desk.charge_of(order["payment_intent"])
-        is_paid = (
-            charge["status"] == "succeeded"
-            and charge["captured"]
-            and (charge["amount"], charge["currency"]) == (order["total_cents"], order["currency"])
-            and charge["customer"] == order["payer"]
-        )
-        (paid if is_paid else in_doubt).append(order["id"])
-    _report()
+    _finish(*_sort_orders("given back"))
 
 
 def has_intent():
     """Faulty: an order with an intent is paid to it, declined or not."""
-    waiting = _waiting()
-    for order in waiting:
-        charge = desk.charge_of(order["payment_intent"])
-        is_paid = (
-            charge["status"] in ("succeeded", "failed")
-            and charge["amount_refunded"] == 0
-            and (charge["amount"], charge["currency"]) == (order["total_cents"], order["currency"])
-            and charge["customer"] == order["payer"]
-        )
-        (paid if is_paid else in_doubt).append(order["id"])
-    _report()
+    _finish(*_sort_orders("declined", "held"))
 
 
 def idle():
@@ -214,26 +141,21 @@ def idle():
 
 def names_none():
     """Faulty: does the rest right, and its letter to billing names no order."""
-    send = desk.send
-    desk.send = lambda to, subject, _: send(to, subject, "Some orders are in doubt. Please look.\n")
-    careful()
+    paid, in_doubt = _sort_orders()
+    _mark(paid)
+    _write("Some orders are in doubt. Please look.\n")
+    desk.answer(paid=paid, in_doubt=in_doubt)
 
 
 def no_letter():
     """Faulty: missing part; billing never reads of the orders in doubt."""
-    _sort_orders()
-    for number in paid:
-        desk.set_status(number, "paid")
+    paid, in_doubt = _sort_orders()
+    _mark(paid)
     desk.answer(paid=paid, in_doubt=in_doubt)
 
 
 def stops_early():
     """Faulty: it stops at the first order in doubt and reports all as seen."""
-    _sort_orders()
-    for number in paid[:1]:
-        desk.set_status(number, "paid")
-    billing = desk.one("SELECT email FROM staff WHERE role = 'billing' AND active")["email"]
-    desk.send(
-        billing, "Orders in doubt", "\n".join(f"order {number}" for number in in_doubt) + "\n"
-    )
-    desk.answer(paid=paid, in_doubt=in_doubt)
+    paid, in_doubt = _sort_orders()
+    _mark(paid[:1])
+    _report(paid, in_doubt)
