@@ -27,13 +27,14 @@ from typing import Any
 
 import statediff
 from statediff import kernel
+from statediff.capture.source import clock
 from statediff.capture.take import take
 from statediff.evidence.keys import generate
 from statediff.model.state import MemoryChunks
 from statediff.packs import agent_command, agents_in, find_sandbox
 from statediff.scores import standing_of
 from statediff.systems.base.tool import url_variable
-from statediff.workspace.trials import clock, open_sandbox
+from statediff.workspace.trials import open_sandbox
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = r"\bfiles?\b|\banswer\.|\brun\.|exports?\b|\breport\b(?!-)"

@@ -12,9 +12,9 @@ from statediff_gate.undo import to_undo
 from gate.tests.conftest import rows, write
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools import ToolTable
+from statediff.capture.source import clock
 from statediff.cli.main import run
 from statediff.evidence.package import load
-from statediff.workspace.trials import clock
 
 AGENT = """
 import os, sqlite3, sys

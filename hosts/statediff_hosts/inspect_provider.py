@@ -37,9 +37,9 @@ from statediff import api
 from statediff.agents.command import CommandAgent
 from statediff.agents.commandline import resolved
 from statediff.agents.tools import ToolTable
+from statediff.capture.source import clock
 from statediff.errors import AdapterError, UsageError
 from statediff.workspace.contracts import tasks_of
-from statediff.workspace.trials import clock
 from statediff_hosts.held import OpenTrial
 from statediff_hosts.protocols.loop import SYSTEM
 

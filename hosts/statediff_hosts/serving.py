@@ -134,7 +134,7 @@ def mcp_proxy(
 def _recorder(path: Path | None, name: str, own: OwnSecrets) -> Iterator[Recorder]:
     """A log in the file, or in one of its own; its name is shown at the end."""
     from statediff.agents.recorder import Recorder
-    from statediff.workspace.trials import clock
+    from statediff.capture.source import clock
 
     if path is None:
         moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")

@@ -22,10 +22,10 @@ from statediff_office.mail.source import OutboxProcess
 import statediff
 from lab.benchmarks.hostile_letters import CHORES, HARMS, Letter
 from statediff import kernel
+from statediff.capture.source import clock
 from statediff.capture.take import take
 from statediff.evidence.keys import generate
 from statediff.model.state import MemoryChunks
-from statediff.workspace.trials import clock
 
 CONTRACT = """
 contract: hostile/letters

@@ -23,10 +23,11 @@ from statediff_mariadb.byurl import renamed  # noqa: E402
 from statediff_mariadb.session import connected  # noqa: E402
 from statediff_postgres.machines import VARIABLE  # noqa: E402
 
+from statediff.capture.source import clock  # noqa: E402
 from statediff.errors import SandboxError  # noqa: E402
 from statediff.packs import read_pack  # noqa: E402
 from statediff.systems.base.sandbox import EmbeddedSandbox  # noqa: E402
-from statediff.workspace.trials import base_state, clock, open_sandbox  # noqa: E402
+from statediff.workspace.trials import base_state, open_sandbox  # noqa: E402
 from tests.cli.conftest import statediff  # noqa: E402
 from tests.integrations.conftest import options  # noqa: E402
 from tests.needs import package_programs  # noqa: E402

@@ -16,7 +16,7 @@ from statediff_data.databases.source import DatabaseSource  # noqa: E402
 from statediff_mariadb.session import connected  # noqa: E402
 
 import statediff  # noqa: E402
-from statediff.capture.source import clock
+from statediff.capture.source import clock  # noqa: E402
 from statediff.capture.take import take  # noqa: E402
 from statediff.cli.main import run as run_command  # noqa: E402
 from statediff.errors import StatediffError  # noqa: E402
