@@ -163,7 +163,7 @@ def _ask(trial: DrawnTrial, asking: _Asking) -> tuple[dict[str, Any], RubricOpin
 def _opinion(trial: DrawnTrial, shown: str, asking: _Asking) -> RubricOpinion:
     """The opinion that lies beside the bundle, if it answers this; else one that does from now."""
     from statediff.evidence.canonical import write
-    from statediff.workspace.folders import shown, write_file
+    from statediff.workspace import folders
     from statediff_lab.opinions import (
         RUBRIC_FILE,
         RubricOpinion,
@@ -190,7 +190,7 @@ def _opinion(trial: DrawnTrial, shown: str, asking: _Asking) -> RubricOpinion:
         if is_same:
             return there
         raise UsageError(
-            f"{shown(path)}: holds the opinion of {there.model!r}, scored {len(seeds)} "
+            f"{folders.shown(path)}: holds the opinion of {there.model!r}, scored {len(seeds)} "
             "times, on this or another bundle; nothing is overwritten: move it away, or ask the "
             "same again"
         )
@@ -201,7 +201,7 @@ def _opinion(trial: DrawnTrial, shown: str, asking: _Asking) -> RubricOpinion:
         for reply in asking.replies(talk)
     )
     opinion = RubricOpinion(trial.digest, asking.endpoint.model, digest, asked.criteria, scorings)
-    write_file(path, write(opinion.document()) + b"\n")
+    folders.write_file(path, write(opinion.document()) + b"\n")
     return opinion
 
 
