@@ -37,7 +37,8 @@ from statediff.model.values import Key, printable
 from statediff.systems.base.plugin import Refinement
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.tools import Scalar
-from statediff.systems.sqlite.catalogue import Catalogue, folded
+from statediff.systems.sqlite.catalogue import Catalogue
+from statediff.systems.sqlite.definitions import folded
 from statediff.systems.sqlite.scan import MAX_VALUE_BYTES, Query
 from statediff.systems.sqlite.source import SqliteSource
 from statediff_gate.course import Course

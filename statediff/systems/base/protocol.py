@@ -13,7 +13,7 @@ capture has no part.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -115,25 +115,8 @@ class Receipt:
             **({"endpoints": list(self.endpoints)} if self.endpoints else {}),
             **({"refused": list(self.refused)} if self.refused else {}),
             "entities": self.entities,
-            "proofs": [
-                {
-                    "source": proof.source,
-                    "method": proof.method,
-                    "expected": proof.expected,
-                    "found": proof.found,
-                    "entities": proof.entities,
-                }
-                for proof in self.proofs
-            ],
-            "drift": [
-                {
-                    "source": entry.source,
-                    "what": entry.what,
-                    "expected": entry.expected,
-                    "found": entry.found,
-                }
-                for entry in self.drift
-            ],
+            "proofs": [asdict(proof) for proof in self.proofs],
+            "drift": [asdict(entry) for entry in self.drift],
         }
 
 

@@ -29,7 +29,7 @@ from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.base.served import ServerProcess
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.pages import FileConnection
-from statediff.systems.sqlite.source import strange_side_file
+from statediff.systems.sqlite.source import strange_side_file, write_in_progress
 
 POLL_SECONDS: Final = 0.01
 
@@ -121,21 +121,9 @@ class ServedHome(ABC):
             strange = strange_side_file(file)
             if strange is not None:
                 return strange
-            uri = f"{file.absolute().as_uri()}?mode=rw"
-            with contextlib.closing(
-                sqlite3.connect(
-                    uri, uri=True, timeout=0, isolation_level=None, factory=FileConnection
-                )
-            ) as probe:
-                probe.execute("BEGIN IMMEDIATE")
-                probe.execute("ROLLBACK")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                return "a write transaction is still open"
-            return f"the database cannot be opened: {error}"
+            return write_in_progress(file)
         except sqlite3.Error as error:
             return f"the database cannot be opened: {error}"
-        return None
 
     def _drift(self, what: str, expected: str, found: str) -> Drift:
         return Drift(self.source, what, expected, found)

@@ -7,6 +7,7 @@ order nothing are spelling. What `sqlglot` does not parse is compared word by wo
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 _WORD: Final = re.compile(
@@ -36,6 +37,12 @@ def means_the_same(one: str, other: str, dialect: str) -> bool:
         return False
     trees = _tree(one, dialect), _tree(other, dialect)
     return trees[0] is not None and trees[0] == trees[1]
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text in pieces: what is in quotes as a whole, words, blanks. A comment is a blank."""
+    for match in _WORD.finditer(text):
+        yield " " if match[0].startswith(("--", "/*")) else match[0]
 
 
 def words(text: str) -> tuple[str, ...]:

@@ -28,15 +28,18 @@ from statediff.systems.base.rows import source_schema
 from statediff.systems.relational.meaning import COVERED
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.ties import action
-from statediff.systems.sqlite.object_types import CATALOGUED, OBJECT_TYPES, SEQUENCES, STATISTICS
-from statediff.systems.sqlite.ties import (
+from statediff.systems.sqlite.definitions import (
     Reference,
     checks_of,
     constraints_of,
+    folded,
+    plain_name,
     reads_of,
     references_of,
+    text_of,
     unique_of,
 )
+from statediff.systems.sqlite.object_types import CATALOGUED, OBJECT_TYPES, SEQUENCES, STATISTICS
 
 _NO_STATE: Final = {
     module: f"its rows {what}, which are captured"
@@ -113,10 +116,7 @@ class TableEntry:
 
     name: str
     columns: tuple[Column, ...]
-    references: tuple[tuple[str, str, str | None], ...]
-    """Single-column foreign keys: (column, table, its column or None for its primary key)."""
     foreign: tuple[Reference, ...] = ()
-    """All foreign keys."""
     unique: tuple[tuple[str, ...], ...] = ()
     checks: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
@@ -147,6 +147,15 @@ class TableEntry:
         found = self._by_name.get(folded(name))
         is_row_id = found is None and self.has_row_ids and folded(name) in ROW_IDS
         return Column(name, "INTEGER", True, None, 0, 0, False) if is_row_id else found
+
+    @property
+    def references(self) -> tuple[tuple[str, str, str | None], ...]:
+        """Foreign keys of one column: (column, table, its column or None for its primary key)."""
+        return tuple(
+            (each.columns[0], each.table, each.targets[0] if each.targets else None)
+            for each in self.foreign
+            if len(each.columns) == 1
+        )
 
     @property
     def row_id(self) -> str | None:
@@ -180,13 +189,6 @@ class Catalogue:
     """Folded name → (type, row) of each schema object that the lines about it describe."""
 
 
-def folded(name: str) -> str:
-    """The name as SQLite compares names: ASCII letters only."""
-    return (
-        name.lower() if name.isascii() else re.sub("[A-Z]", lambda letter: letter[0].lower(), name)
-    )
-
-
 def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = None) -> Catalogue:
     """The catalogue, inside the caller's transaction. Raises `sqlite3.Error`.
 
@@ -197,10 +199,10 @@ def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = Non
     every = _lines(connection)
     lines: dict[str, list[tuple[Any, ...]]] = {}
     for line in every:
-        lines.setdefault(folded(_text(line[1])), []).append(line)
+        lines.setdefault(folded(text_of(line[1])), []).append(line)
     rows: dict[str, list[tuple[str, Row]]] = {}
     for line in every:
-        at = folded(_text(line[1]))
+        at = folded(text_of(line[1]))
         if known is not None and known.lines.get(at) == lines[at]:
             if at not in rows:
                 rows[at] = known.rows[at]
@@ -228,12 +230,12 @@ def _know_nodes(tables: dict[str, TableEntry], lines: Iterable[tuple[Any, ...]])
     """The tables that hold the nodes of R-trees say how long a cell is: 8 bytes, and 4 a side."""
     cells: dict[str, int] = {}
     for _, name, _, root, definition in lines:
-        text = "" if root or definition is None else COVERED.sub(" ", _text(definition))
+        text = "" if root or definition is None else COVERED.sub(" ", text_of(definition))
         tree = _TREE.search(text)
         if tree is not None:
             columns = text[tree.end() : text.rfind(")")].split(",")
             sides = [column for column in columns if not column.lstrip().startswith("+")]
-            cells[f"{folded(_text(name))}_node"] = 4 + 4 * len(sides)
+            cells[f"{folded(text_of(name))}_node"] = 4 + 4 * len(sides)
     for name, table in tables.items():
         if table.node_cell_bytes != cells.get(name):
             tables[name] = replace(table, node_cell_bytes=cells.get(name))
@@ -244,15 +246,15 @@ def _table_of(connection: sqlite3.Connection, line: tuple[Any, ...]) -> TableEnt
     stored_kind, raw_name, _, root, definition = line
     if kind_of(stored_kind) != "table":
         return None
-    table = _table(connection, raw_name, not root, _text(definition or ""))
-    is_own = root and STATISTICS.get(_text(raw_name)) == definition and not _oddly(line)
+    table = _table(connection, raw_name, not root, text_of(definition or ""))
+    is_own = root and STATISTICS.get(text_of(raw_name)) == definition and not _oddly(line)
     return replace(table, is_own=True) if is_own else table
 
 
 def _object_rows(line: tuple[Any, ...], table: TableEntry | None) -> Iterator[tuple[str, Row]]:
     """(type, row) of the schema objects that a line of the catalogue describes."""
     stored_kind, raw_name, owner, root, definition = line
-    name, kind = _text(raw_name), kind_of(stored_kind)
+    name, kind = text_of(raw_name), kind_of(stored_kind)
     entry: Row = {"name": name, "definition": definition}
     oddly = _oddly(line)
     if table is not None:
@@ -266,7 +268,7 @@ def _object_rows(line: tuple[Any, ...], table: TableEntry | None) -> Iterator[tu
     if oddly:
         yield "db.table", {**entry, "kind": f"unknown: {kind}{oddly}"}
     if kind in ("index", "trigger"):
-        yield f"db.{kind}", {**entry, "table": _text(owner)}
+        yield f"db.{kind}", {**entry, "table": text_of(owner)}
     elif kind == "view":
         yield "db.view", entry
     elif not oddly:  # e.g. an automatic index, whose kind SQLite does not look at
@@ -309,51 +311,36 @@ def kind_of(stored: Any) -> str:
     SQLite compares it without regard to case, and takes a blob for text: a trigger whose kind
     `writable_schema` made `TRIGGER` works on.
     """
-    return folded(_text(stored))
-
-
-def _text(stored: Any) -> str:
-    # Names come from a table that `writable_schema` lets anyone fill with anything.
-    if isinstance(stored, bytes):
-        return stored.decode("utf-8", "backslashreplace")
-    return str(stored)
+    return folded(text_of(stored))
 
 
 def _table(
     connection: sqlite3.Connection, raw_name: Any, is_virtual: bool, definition: str
 ) -> TableEntry:
-    name = _text(raw_name)
+    name = text_of(raw_name)
     if is_virtual:
         module = _MODULE.search(COVERED.sub(" ", definition))
         why = None if module is None else _NO_STATE.get(folded(module[1]))
-        return TableEntry(name, (), (), unreadable="a virtual table is not evaluated", outside=why)
+        return TableEntry(name, (), unreadable="a virtual table is not evaluated", outside=why)
     if not isinstance(raw_name, str):
-        return TableEntry(name, (), (), unreadable="the table's name is not UTF-8")
+        return TableEntry(name, (), unreadable="the table's name is not UTF-8")
     described = connection.execute(f"PRAGMA main.table_xinfo({quoted(name)})").fetchall()
     if not all(isinstance(row[1], str) for row in described):
-        return TableEntry(name, (), (), unreadable="a column's name is not UTF-8")
-    checked = {folded(_unquoted(name)) for name in _JSON_VALID.findall(definition)}
+        return TableEntry(name, (), unreadable="a column's name is not UTF-8")
+    checked = {folded(plain_name(name)) for name in _JSON_VALID.findall(definition)}
     columns = tuple(
         Column(
             row[1],
-            _text(row[2] or ""),
+            text_of(row[2] or ""),
             bool(row[3]),
-            None if row[4] is None else _text(row[4]),
+            None if row[4] is None else text_of(row[4]),
             row[5],
             row[6],
             folded(row[1]) in checked,
         )
         for row in described
     )
-    keys: dict[int, list[tuple[str, str, str | None]]] = {}
     listed = connection.execute(f"PRAGMA main.foreign_key_list({quoted(name)})").fetchall()
-    for number, _, target, column, target_column, *_ in listed:
-        keys.setdefault(number, []).append(
-            (_text(column), _text(target), None if target_column is None else _text(target_column))
-        )
-    single = sorted(
-        (parts[0] for parts in keys.values() if len(parts) == 1), key=lambda part: part[:2]
-    )
     unreadable = None if any(c.is_stored for c in columns) else "the table has no stored column"
     plain = COVERED.sub(" ", definition)
     foreign, unique = references_of(listed), unique_of(connection, name)
@@ -361,7 +348,6 @@ def _table(
     return TableEntry(
         name,
         columns,
-        tuple(single),
         foreign,
         tuple(names for _, names in unique),
         checks_of(definition),
@@ -371,9 +357,8 @@ def _table(
             foreign,
             [names for origin, names in unique if origin == "u"],
             made,
-            folded,
         ),
-        tuple(reads_of(definition, made, [c.name for c in columns], folded).items()),
+        tuple(reads_of(definition, made, [c.name for c in columns]).items()),
         unreadable,
         is_counted=bool(_COUNTED.search(plain)),
         is_by_index=bool(_DESCENDING.search(plain)),
@@ -419,7 +404,7 @@ def _found_by_row_id(catalogue: Catalogue) -> frozenset[str]:
     trigger that names row ids shows or writes: with them exchanged, it is about other rows.
     """
     texts = [
-        folded(_text(definition))
+        folded(text_of(definition))
         for lines in catalogue.lines.values()
         for kind, _, _, root, definition in lines
         if definition is not None and (not root or kind_of(kind) != "table")
@@ -528,13 +513,6 @@ def _target(table: str, column: str | None, catalogue: Catalogue) -> str | None:
     if column is not None and folded(column) != folded(target.key[0].name):
         return None
     return _type_name(target.name)
-
-
-def _unquoted(name: str) -> str:
-    quote = name[0]
-    if quote == "[":
-        return name[1:-1]
-    return name[1:-1].replace(quote * 2, quote) if quote in '"`' else name
 
 
 def _kind(column: Column, *, is_identity: bool) -> Kind:

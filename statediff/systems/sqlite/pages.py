@@ -155,7 +155,7 @@ def shown_blocks(connection: sqlite3.Connection) -> Iterator[memoryview]:
     alone holds them. Raises `sqlite3.Error`, `OSError`.
     """
     path: str = connection.execute("PRAGMA database_list").fetchall()[0][2]
-    descriptor = None if not path or _has_log(path) else own_descriptor(path)
+    descriptor = None if not path or has_log(path) else own_descriptor(path)
     if descriptor is None:
         yield memoryview(connection.serialize())
         return
@@ -168,7 +168,7 @@ def shown_blocks(connection: sqlite3.Connection) -> Iterator[memoryview]:
     _own.room = room
 
 
-def _has_log(path: str) -> bool:
+def has_log(path: str) -> bool:
     """True if there may be pages in a log: it is empty or not there when all are in the file."""
     try:
         return os.stat(f"{path}-wal").st_size > 0  # noqa: PTH116 - the hot path of a comparison

@@ -30,9 +30,13 @@ from statediff.systems.base.protocol import Drift, SourceProof
 from statediff.systems.sqlite.copy import with_log, without_log
 from statediff.systems.sqlite.feed import SqliteFeed
 from statediff.systems.sqlite.loading import copy_file, load_dump, run_script
-from statediff.systems.sqlite.pages import FileConnection
 from statediff.systems.sqlite.scan import is_of_the_file
-from statediff.systems.sqlite.source import SqliteSource, stands_on_link, strange_side_file
+from statediff.systems.sqlite.source import (
+    SqliteSource,
+    stands_on_link,
+    strange_side_file,
+    write_in_progress,
+)
 from statediff.systems.sqlite.writer import SqliteWriter
 
 PAGE_BYTES: Final = 4096
@@ -152,18 +156,14 @@ class EmbeddedDatabase:
         return proof, tuple(drift)
 
     def unsettled(self, deadline: float) -> str | None:
-        """Waits until nobody holds a write transaction; why not, if `deadline` passes first.
-
-        The probe begins a write transaction and rolls it back, which changes no byte. If the agent
-        died in mid-transaction it makes SQLite roll that back, as the next reader would.
-        """
+        """Waits until nobody holds a write transaction; why not, if `deadline` passes first."""
         while True:
             try:
                 if self._read.is_unplugged:
                     return "the database file is gone"
                 if not self._is_in_place() or strange_side_file(self.file) is not None:
                     return None  # nobody writes to what is no database: reading says what it is
-                cause = self._probe()
+                cause = write_in_progress(self.file)
             except sqlite3.Error as error:
                 code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
                 if is_of_the_file(error) or code & 0xFF == sqlite3.SQLITE_READONLY:
@@ -175,35 +175,6 @@ class EmbeddedDatabase:
 
     def _is_in_place(self) -> bool:
         return self.file.is_file() and not stands_on_link(self.file)
-
-    def _probe(self) -> str | None:
-        # A connection that is the last to close would fold the write-ahead log into the file. One
-        # that can only read never does, so it is opened first and closed last.
-        log = self.file.with_name(self.file.name + "-wal")
-        with contextlib.ExitStack() as stack:
-            if log.exists() and log.stat().st_size:
-                reader = stack.enter_context(contextlib.closing(self._connect("ro")))
-                reader.execute("BEGIN")
-                reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-            writer = stack.enter_context(contextlib.closing(self._connect("rw")))
-            try:
-                writer.execute("BEGIN IMMEDIATE")
-                writer.execute("ROLLBACK")
-            except sqlite3.OperationalError as error:
-                primary = error.sqlite_errorcode & 0xFF
-                if primary not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                    raise
-                return "a write transaction is still open"
-        return None
-
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"{self.file.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            timeout=0,
-            isolation_level=None,
-            factory=FileConnection,
-        )
 
     def _neighbours(self) -> list[tuple[str, str]]:
         try:

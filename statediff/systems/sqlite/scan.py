@@ -48,9 +48,9 @@ from statediff.systems.sqlite.catalogue import (
     Column,
     TableEntry,
     catalogue_schema,
-    folded,
     read_catalogue,
 )
+from statediff.systems.sqlite.definitions import folded
 from statediff.systems.sqlite.object_types import OBJECT_NAMES, OWN_TABLES
 from statediff.systems.sqlite.pages import schema_trust, stand_in
 from statediff.systems.sqlite.searches import SearchIndex, rows_said, search_index

@@ -20,7 +20,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Final
@@ -33,11 +33,11 @@ from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
 from statediff.systems.base.folders import is_of_the_path
 from statediff.systems.relational.schema import Refine, quoted, with_types
-from statediff.systems.sqlite.catalogue import Catalogue, folded
-from statediff.systems.sqlite.definitions import Uncertain
+from statediff.systems.sqlite.catalogue import Catalogue
+from statediff.systems.sqlite.definitions import Uncertain, folded
 from statediff.systems.sqlite.object_types import OWN_TABLES
 from statediff.systems.sqlite.paged.kept import KeptPages, keep
-from statediff.systems.sqlite.pages import FileConnection, rolled_back
+from statediff.systems.sqlite.pages import FileConnection, has_log, rolled_back
 from statediff.systems.sqlite.scan import (
     BUSY_SECONDS,
     Scanned,
@@ -248,6 +248,37 @@ def strange_side_file(path: Path) -> str | None:
                 return f"{printable(path.name + suffix)} is not a file"
         except OSError:
             continue  # it is not there, or nothing is: opening says why
+    return None
+
+
+def write_in_progress(file: Path) -> str | None:
+    """Why the database is not at rest; None where nobody writes. Raises `sqlite3.Error`.
+
+    A write transaction is begun and rolled back, which changes no byte. Where a writer died in the
+    midst of its own, SQLite takes that back, as for the next reader.
+    """
+
+    def connect(mode: str) -> sqlite3.Connection:
+        uri = f"{file.absolute().as_uri()}?mode={mode}"
+        return sqlite3.connect(
+            uri, uri=True, timeout=0, isolation_level=None, factory=FileConnection
+        )
+
+    # A connection that is the last to close would fold the write-ahead log into the file. One
+    # that can only read never does, so it is opened first and closed last.
+    with ExitStack() as stack:
+        if has_log(str(file)):
+            reader = stack.enter_context(closing(connect("ro")))
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        writer = stack.enter_context(closing(connect("rw")))
+        try:
+            writer.execute("BEGIN IMMEDIATE")
+            writer.execute("ROLLBACK")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise
+            return "a write transaction is still open"
     return None
 
 

@@ -35,9 +35,10 @@ from statediff.model.schema import INSTANTS, EntityType, Field, Kind, Schema
 from statediff.model.state import Table
 from statediff.model.values import Key
 from statediff.systems.base.rows import Convert, converter
-from statediff.systems.relational.meaning import means_the_same
+from statediff.systems.relational.meaning import means_the_same, pieces
 from statediff.systems.relational.schema import quoted
-from statediff.systems.sqlite.catalogue import DECIMALS, Catalogue, TableEntry, folded
+from statediff.systems.sqlite.catalogue import DECIMALS, Catalogue, TableEntry
+from statediff.systems.sqlite.definitions import folded
 
 _DECLARED: Final = re.compile(r"\s*(\w+)\s*(?:\(\s*\d+\s*(?:,\s*(\d{1,2})\s*)?\))?\s*")
 _DOUBLES: Final = re.compile("REAL|FLOA|DOUB", re.IGNORECASE)
@@ -101,10 +102,6 @@ def written_decimal(stored: Any, scale: int, *, are_digits: bool = False) -> Any
     return Decimal((sign, (*digits, *([0] * padding)), -scale))
 
 
-_PIECE: Final = re.compile(
-    r"""--[^\n]*|/\*.*?(?:\*/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\w+|\s+|.""",
-    re.DOTALL,
-)
 _PLAIN_NAME: Final = re.compile(r'"([A-Za-z_][A-Za-z0-9_]*)"')
 _BEFORE_A_TABLE: Final = frozenset(
     {"EXISTS", "FROM", "INTO", "JOIN", "REFERENCES", "TABLE", "UPDATE"}
@@ -118,7 +115,7 @@ def as_before(rows: Iterable[Row], before: Table | None) -> list[Row]:
     """The schema objects; what is only spelled in another way is as before."""
     if before is None or before.type.key not in (("name",), ("table", "name")):
         return list(rows)
-    earlier = _described_by(before)
+    earlier = dict(before.rows())
     if before.type.name == "db.constraint":
         return _constraints(list(rows), earlier)
     found: list[Row] = []
@@ -127,20 +124,6 @@ def as_before(rows: Iterable[Row], before: Table | None) -> list[Row]:
         spelled = {} if known is None else dict(_spelled(row, known))
         found.append({**row, **spelled} if spelled else row)
     return found
-
-
-_EARLIER: Final[dict[tuple[str, ...], dict[Key, Row]]] = {}
-"""Tables of the catalogue by the digests of their chunks: all trials have one state before."""
-_MOST: Final = 64
-
-
-def _described_by(before: Table) -> dict[Key, Row]:
-    place = before.type.name, *(chunk.digest for chunk in before.chunks)
-    if place not in _EARLIER:
-        if len(_EARLIER) >= _MOST:
-            _EARLIER.clear()
-        _EARLIER[place] = dict(before.rows())
-    return _EARLIER[place]
 
 
 def _constraints(rows: list[Row], earlier: Mapping[Key, Row]) -> list[Row]:
@@ -190,7 +173,7 @@ def unquoted(definition: str) -> str:
     >>> unquoted('CREATE VIEW v AS SELECT "t"."a", "b" FROM "t" WHERE a IS DISTINCT FROM "b"')
     'CREATE VIEW v AS SELECT t."a", "b" FROM t WHERE a IS DISTINCT FROM "b"'
     """
-    return "".join(_unquoted(_PIECE.findall(definition)))
+    return "".join(_unquoted([*pieces(definition)]))
 
 
 def _unquoted(pieces: list[str]) -> Iterator[str]:
@@ -201,7 +184,7 @@ def _unquoted(pieces: list[str]) -> Iterator[str]:
         # Of an index and a trigger the first ON names the table; any other begins a condition.
         follows |= words[-1] == "ON" and kind in _MADE_ON and words.count("ON") == 1
         yield name[1] if name and (follows or after == ".") else piece
-        if not piece.isspace() and not piece.startswith(("--", "/*")):
+        if not piece.isspace():
             words.append(piece.upper())
             kind = kind or (words[-1] if words[-1] in _KINDS else "")
 

@@ -38,7 +38,8 @@ from statediff.model.batches import Row
 from statediff.model.values import printable
 from statediff.systems.relational.schema import quoted
 from statediff.systems.relational.structure import UNCHECKED, Checked
-from statediff.systems.sqlite.catalogue import STORED_COLUMN, folded
+from statediff.systems.sqlite.catalogue import STORED_COLUMN
+from statediff.systems.sqlite.definitions import expressions_of, folded
 from statediff.systems.sqlite.pages import (
     FileConnection,
     is_missing,
@@ -47,7 +48,6 @@ from statediff.systems.sqlite.pages import (
     schema_trust,
     stand_in,
 )
-from statediff.systems.sqlite.ties import expressions_of
 from statediff.systems.sqlite.wal import read_commits, read_header
 
 MAX_PROBLEMS: Final = 100
@@ -125,7 +125,7 @@ def _uncomputed(connection: sqlite3.Connection) -> Iterator[str]:
     for table, definition in connection.execute(_DEFINED).fetchall():
         described = connection.execute(f"PRAGMA main.table_xinfo({quoted(table)})").fetchall()
         stored = {folded(row[1]): row[1] for row in described if row[6] == STORED_COLUMN}
-        for column, expression in expressions_of(definition, folded) if stored else ():
+        for column, expression in expressions_of(definition) if stored else ():
             if column not in stored or re.search(ours, expression, re.IGNORECASE):
                 continue
             kept = f"{quoted(stored[column])} COLLATE BINARY IS NOT +({expression})"

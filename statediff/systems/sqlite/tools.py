@@ -21,7 +21,7 @@ from urllib.parse import quote, unquote
 from statediff.model.trace import Mark
 from statediff.systems.base.tool import MAX_SECONDS, ToolError
 from statediff.systems.relational.tools import Rows, Scalar, refuse_transactions
-from statediff.systems.sqlite.catalogue import folded
+from statediff.systems.sqlite.definitions import folded
 from statediff.systems.sqlite.pages import FileConnection
 from statediff.systems.sqlite.wal import LogMarks
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from statediff.systems.base.others import WriterBusy, WriterEnded, WriterUnsure
+from statediff.systems.relational.schema import quoted
 from statediff.systems.sqlite.pages import FileConnection, schema_trust
 from statediff.systems.sqlite.wal import LogMarks
 
@@ -90,12 +91,12 @@ class SqliteWriter:
         connection.execute(f"CREATE TEMP TABLE {_NOTED} (one INTEGER)")
         tables = [name for kind, name, *_ in self._definitions if kind == "table"]
         for at, table in enumerate(tables):
-            named = _quoted(table)
+            named = quoted(table)
             columns = connection.execute(f"PRAGMA main.table_info({named})").fetchall()
             # Compared byte by byte: a collation may take two texts for one.
             differs = " OR ".join(
                 f"OLD.{name} COLLATE BINARY IS NOT NEW.{name}"
-                for name in (_quoted(column[1]) for column in columns)
+                for name in (quoted(column[1]) for column in columns)
             )
             for event, when in (("INSERT", ""), ("DELETE", ""), ("UPDATE", f"WHEN {differs}")):
                 trigger = (
@@ -119,7 +120,3 @@ class SqliteWriter:
             raise WriterEnded(str(error)) from error
         except (sqlite3.Error, ValueError, OverflowError) as error:
             raise WriterEnded(str(error)) from error
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -16,8 +16,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from statediff.systems.relational.schema import quoted
-from statediff.systems.sqlite.catalogue import folded
-from statediff.systems.sqlite.definitions import Uncertain, parts_of
+from statediff.systems.sqlite.definitions import Uncertain, folded, parts_of
 from statediff.systems.sqlite.paged.btree import NULL, Tangled, Value, record
 
 Entry = tuple[Value, ...]

@@ -35,12 +35,11 @@ from statediff.systems.relational.structure import STRUCTURE, is_established
 from statediff.systems.sqlite.catalogue import (
     STORED_COLUMN,
     Catalogue,
-    folded,
     kind_of,
     read_catalogue,
 )
 from statediff.systems.sqlite.copy import without_log
-from statediff.systems.sqlite.definitions import Uncertain
+from statediff.systems.sqlite.definitions import Uncertain, folded
 from statediff.systems.sqlite.object_types import CATALOGUED, OBJECT_NAMES, OBJECT_TYPES
 from statediff.systems.sqlite.paged.btree import FILE_HEADER_BYTES, Tangled
 from statediff.systems.sqlite.paged.entries import (

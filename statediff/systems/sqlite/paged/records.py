@@ -10,8 +10,8 @@ from statediff.model.batches import Row
 from statediff.model.schema import EntityType
 from statediff.model.state import Table
 from statediff.systems.relational.schema import is_key, quoted
-from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue, folded
-from statediff.systems.sqlite.definitions import Uncertain
+from statediff.systems.sqlite.catalogue import ROW_IDS, Catalogue
+from statediff.systems.sqlite.definitions import Uncertain, folded
 from statediff.systems.sqlite.paged.btree import ReadPage, Value, record
 from statediff.systems.sqlite.paged.entries import Plain, TableIndexes, is_real
 from statediff.systems.sqlite.paged.preserved import Difference, Stored
