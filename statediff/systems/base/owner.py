@@ -72,14 +72,20 @@ def _namespace() -> int:
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
-def started_at(pid: int) -> int | None:
-    """When the process started, in ticks of this machine; None if it is gone or only a zombie."""
+def stat_of(pid: int) -> tuple[str, list[int]] | None:
+    """The state of a process and the numbers that follow it; None if it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    state, *rest = fields.rpartition(")")[2].split()
-    return None if state in ("Z", "X") else int(rest[STARTED_FIELD - 1])
+    state, *rest = text.rpartition(")")[2].split()
+    return state, [int(each) for each in rest]
+
+
+def started_at(pid: int) -> int | None:
+    """When the process started, in ticks of this machine; None if it is gone or only a zombie."""
+    found = stat_of(pid)
+    return None if found is None or found[0] in ("Z", "X") else found[1][STARTED_FIELD - 1]
 
 
 EXITING: Final = 0x4
@@ -91,14 +97,9 @@ _FLAGS_FIELD: Final = 6
 def dying_children(pid: int) -> list[int]:
     """Processes that this one began and that have died, or begun to, of which it may not know."""
     found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            text = (entry / "stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        state, *rest = text.rpartition(")")[2].split()
-        if int(rest[_PARENT_FIELD - 1]) == pid and (
-            state in ("Z", "X") or int(rest[_FLAGS_FIELD - 1]) & EXITING
-        ):
-            found.append(int(entry.name))
+    for each in (int(entry.name) for entry in Path("/proc").glob("[0-9]*")):
+        state, rest = stat_of(each) or ("", [])
+        is_child = bool(rest) and rest[_PARENT_FIELD - 1] == pid
+        if is_child and (state in ("Z", "X") or rest[_FLAGS_FIELD - 1] & EXITING):
+            found.append(each)
     return found

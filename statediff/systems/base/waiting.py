@@ -12,8 +12,11 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from statediff.systems.base.owner import stat_of
 
 STALL_SECONDS: Final = 60.0
 MOST_SECONDS: Final = 900.0
@@ -93,15 +96,13 @@ def _tree(pids: Iterable[int]) -> Iterator[tuple[int, str, float]]:
         if pid in seen:
             continue
         seen.add(pid)
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
-            state, *rest = text.rpartition(")")[2].split()
-            ticks = sum(int(each) for each in rest[_USER_FIELD - 1 : _USER_FIELD + 3])
-            yield pid, state, ticks / os.sysconf("SC_CLK_TCK")
+        if (found := stat_of(pid)) is None:
+            continue
+        ticks = sum(found[1][_USER_FIELD - 1 : _USER_FIELD + 3])
+        yield pid, found[0], ticks / os.sysconf("SC_CLK_TCK")
+        with suppress(OSError, ValueError):  # it has ended
             for thread in Path(f"/proc/{pid}/task").iterdir():
                 left += map(int, (thread / "children").read_text("ascii").split())
-        except (OSError, ValueError, IndexError):
-            continue
 
 
 def pids_with(variable: str, value: str) -> list[int]:

@@ -6,7 +6,7 @@ A state is summed up type by type (`Seen`), so that records which say nothing ne
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -53,11 +53,6 @@ class Seen:
             kinds[field] = frozenset(_kind_of(each) for each in types - {type(ABSENT)})
         is_keyed = not records or (ID in kinds and ID not in partial and not kinds[ID] & UNKEYED)
         return Seen(len(records), kinds, frozenset(partial), is_keyed)
-
-    @property
-    def said(self) -> Hashable:
-        """All of it that a type is inferred from."""
-        return self.total > 0, frozenset(self.kinds.items()), self.partial, self.is_keyed
 
 
 NOTHING: Final = Seen(0, {}, frozenset(), is_keyed=True)

@@ -217,8 +217,6 @@ class KeptTables:
         self._records = {type_name(each): _Records(tables[each]) for each in tables}
         self._inferred = {n: infer_type(n, [each.seen]) for n, each in self._records.items()}
         self._known: Recent[_Known] = Recent(WIDER_KEPT)
-        self._said: Recent[_Known] = Recent(WIDER_KEPT)
-        """The same by what the records after say of their types, where nothing else decides it."""
         self._indexes: dict[str, Index] = {}
         self._base = self._state(self._schema({}, {}))
         for records in self._records.values():
@@ -275,14 +273,11 @@ class KeptTables:
         }
         if not wider:
             return self._base
-        said = frozenset((name, seen.said) for name, seen in wider.items())
-        known = self._said.get(said)
+        schema = self._schema(wider, {name: changes[name].come for name in wider})
+        known = self._known.get(schema)
         if known is None:
-            schema = self._schema(wider, {name: changes[name].come for name in wider})
-            known = self._known.get(schema) or self._state(schema)
+            known = self._state(schema)
             self._known.keep(schema, known)
-            if self._refine is None:
-                self._said.keep(said, known)
         return known
 
     def _schema(self, wider: Mapping[str, Seen], come: Mapping[str, Sequence[Any]]) -> Schema:

@@ -19,7 +19,7 @@ import sqlite3
 import struct
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -103,19 +103,6 @@ class Told:
     is_checked: bool = False
 
 
-@dataclass(frozen=True)
-class _Present:
-    """The database as it is."""
-
-    connection: sqlite3.Connection
-    kept: KeptPages
-
-    @cached_property
-    def catalogue(self) -> Catalogue:
-        """Raises `sqlite3.Error`."""
-        return self.kept.describe(self.connection, self.kept.catalogue)
-
-
 class KeptPages:
     """The pages of one state; `image` is all of them, but for those that were written `over` it.
 
@@ -172,11 +159,10 @@ class KeptPages:
 
         Raises `sqlite3.Error`, `SourceUnavailable`.
         """
-        present = _Present(connection, self)
         try:
-            return _After(self, self._layout, commit, present, store).told()
+            return _After(self, self._layout, commit, connection, store).told()
         except _UNTOLD:
-            return self._scanned(commit, present, store)
+            return self._scanned(commit, connection, store)
 
     def touched(self, commit: Commit) -> frozenset[str] | None:
         """The types that have a page which the commit wrote or gave up; None: that may be all."""
@@ -200,11 +186,11 @@ class KeptPages:
             if folded(each.source_table) in names:
                 yield each.name
 
-    def _scanned(self, commit: Commit, present: _Present, store: ChunkStore) -> Told:
+    def _scanned(self, commit: Commit, connection: sqlite3.Connection, store: ChunkStore) -> Told:
         """All that the connection shows; tables of which the commit left all pages are taken."""
-        catalogue = present.catalogue
+        catalogue = self.describe(connection, self.catalogue)
         known = {**self._left_alone(commit, catalogue), **self._objects(catalogue)}
-        found = self.scanner.scan(present.connection, catalogue, store, self.like, known)
+        found = self.scanner.scan(connection, catalogue, store, self.like, known)
         taken = {id(table) for table in known.values()}
         tables = found.state.tables.values()
         rows = sum(table.row_count for table in tables if id(table) not in taken)
@@ -400,11 +386,11 @@ class _After:
         kept: KeptPages,
         layout: _Layout,
         commit: Commit,
-        present: _Present,
+        connection: sqlite3.Connection,
         store: ChunkStore,
     ) -> None:
         self._kept, self._layout, self._commit = kept, layout, commit
-        self._present, self._connection, self._store = present, present.connection, store
+        self._connection, self._store = connection, store
         self._rows = 0
         """The number of rows of tables that were read whole."""
 
@@ -415,7 +401,7 @@ class _After:
         tables = dict(before.tables)
         catalogue = self._kept.catalogue
         if CATALOGUE.name in preservation.differences:
-            catalogue = self._present.catalogue
+            catalogue = self._kept.describe(self._connection, catalogue)
             tables |= self._objects(catalogue)
         for root in moves.rewritten:
             table = self._layout.indexes[root]
@@ -455,7 +441,7 @@ class _After:
         try:
             self._check_places(moves, head, former)
             found.subtract(kept.connection, -1)
-            found.subtract(self._prepared, 1)
+            found.subtract(lambda: nullcontext(self._connection), 1)
             if found.holds() and not any(map(self._is_computed, moves.rewritten)):
                 return moves, found, True
         except Uncertain:
@@ -489,10 +475,6 @@ class _After:
 
     def _page(self, number: int) -> bytes:
         return self._commit.pages.get(number) or self._kept.page(number)
-
-    @contextmanager
-    def _prepared(self) -> Iterator[sqlite3.Connection]:
-        yield self._connection
 
     def _check_places(self, moves: Moves, head: bytes, former: bytes) -> None:
         """Every page is in one place."""
