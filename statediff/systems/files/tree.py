@@ -13,7 +13,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
@@ -181,13 +181,13 @@ class Folder:
 
     def status(self, path: bytes) -> os.stat_result | None:
         """The file system's facts of the entry at `path`; None when there is none."""
-        try:
-            with self._parent(path) as (parent, name):
-                return os.lstat(name or b".", dir_fd=parent)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise NotRead(_refusal(shown(path), "read", error)) from error
+        with (
+            _explained(shown(path), "read"),
+            suppress(FileNotFoundError),
+            self._parent(path) as (parent, name),
+        ):
+            return os.lstat(name or b".", dir_fd=parent)
+        return None
 
     def folder(self, path: bytes) -> Folder:
         """The folder at `path`, open."""
@@ -199,20 +199,14 @@ class Folder:
 
     def read(self, path: bytes, limit: int) -> bytes | None:
         """The whole content of the regular file at `path`; None when nothing is there."""
-        try:
+        with _explained(shown(path), "read"), suppress(FileNotFoundError):
             return b"".join(self._content(path, limit))
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise NotRead(_refusal(shown(path), "read", error)) from error
+        return None
 
     def copy(self, path: bytes, to: Path, limit: int) -> int:
         """How many bytes the regular file at `path` has, now also in the new file `to`."""
-        try:
-            with to.open("xb") as copied:
-                return sum(copied.write(block) for block in self._content(path, limit))
-        except OSError as error:
-            raise NotRead(_refusal(shown(path), "copied", error)) from error
+        with _explained(shown(path), "copied"), to.open("xb") as copied:
+            return sum(copied.write(block) for block in self._content(path, limit))
 
     def _content(self, path: bytes, limit: int) -> Iterator[bytes]:
         with self._parent(path) as (parent, name):
@@ -223,18 +217,13 @@ class Folder:
 
     def target(self, path: bytes) -> bytes:
         """The target of the link at `path`."""
-        try:
-            with self._parent(path) as (parent, name):
-                return os.readlink(name, dir_fd=parent)
-        except OSError as error:
-            raise NotRead(_refusal(shown(path), "read", error)) from error
+        with _explained(shown(path), "read"), self._parent(path) as (parent, name):
+            return os.readlink(name, dir_fd=parent)
 
     def names(self) -> list[bytes]:
         """The names in the folder, sorted; none of them need still be there."""
-        try:
+        with _explained(printable(self._name), "listed"):
             return _names(self._fd)
-        except OSError as error:
-            raise NotRead(_refusal(printable(self._name), "listed", error)) from error
 
     def tree(self, limits: Limits | None = None, leave_out: frozenset[bytes] = frozenset()) -> Tree:
         """Everything below the folder, without the paths `leave_out` and what lies in them."""
@@ -305,6 +294,15 @@ def _refusal(what: str, done: str, error: OSError) -> str:
     return cause if is_of_the_path(error) else unread_because(cause)
 
 
+@contextmanager
+def _explained(what: str, done: str) -> Iterator[None]:
+    """An error of the system is `NotRead`, with the cause."""
+    try:
+        yield
+    except OSError as error:
+        raise NotRead(_refusal(what, done, error)) from error
+
+
 def _names(folder: int) -> list[bytes]:
     return sorted(os.fsencode(name) for name in os.listdir(folder))
 
@@ -326,10 +324,8 @@ def _blocks(parent: int, name: bytes, status: os.stat_result, path: bytes) -> It
     """The content of the regular file that `status` describes; `NotRead` if it changes."""
     if not stat.S_ISREG(status.st_mode):
         raise NotRead(f"{shown(path)} is a {_kind(status.st_mode).value}, not a file")
-    try:
+    with _explained(shown(path), "opened"):
         descriptor = os.open(name, _FILE, dir_fd=parent)
-    except OSError as error:
-        raise NotRead(_refusal(shown(path), "opened", error)) from error
     try:
         if version_of(os.fstat(descriptor)) != version_of(status):
             raise NotRead(unread_because(f"{shown(path)} changed while it was read"))

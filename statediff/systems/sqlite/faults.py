@@ -11,6 +11,7 @@ from typing import Final
 
 from statediff.systems.base.faults import Below, Place
 from statediff.systems.sqlite.copy import with_log
+from statediff.systems.sqlite.pages import page_size
 
 _SCHEME: Final = "sqlite:///"
 _LEAVES: Final = (10, 13)
@@ -86,8 +87,7 @@ def _in_bytes(change: Callable[[bytearray, int], bool]) -> Callable[[Path], bool
         with closing(sqlite3.connect(path, isolation_level=None)) as db:
             db.execute("VACUUM INTO ?", (str(plain),))
         content = bytearray(with_log(plain.read_bytes()))
-        size = int.from_bytes(content[16:18], "big")
-        is_changed = change(content, 65536 if size == 1 else size)
+        is_changed = change(content, page_size(content))
         plain.write_bytes(content)
         for suffix in ("-wal", "-shm"):
             path.with_name(path.name + suffix).unlink(missing_ok=True)

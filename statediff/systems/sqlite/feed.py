@@ -52,6 +52,7 @@ from statediff.model.state import ChunkStore, State
 from statediff.model.values import printable
 from statediff.systems.relational.schema import Refine
 from statediff.systems.sqlite.copy import DatabaseCopy, file_digest
+from statediff.systems.sqlite.pages import page_size
 from statediff.systems.sqlite.replay import Replay
 from statediff.systems.sqlite.scan import Scanner, cause_of, is_of_the_file
 from statediff.systems.sqlite.wal import (
@@ -207,8 +208,7 @@ class Hold:
     @property
     def page_size(self) -> int:
         """The page size of the database file, as its first page says."""
-        told = int.from_bytes(os.pread(self.file, 2, 16), "big")
-        return 65536 if told == 1 else told
+        return page_size(os.pread(self.file, 18, 0))
 
     def check_unwritten_log(self) -> None:
         """Raises unless the log is still as empty as it was, and nobody cut it back to that."""

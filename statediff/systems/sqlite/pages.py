@@ -142,7 +142,7 @@ def stand_in(connection: sqlite3.Connection, error: sqlite3.Error) -> str | None
     return missing[0] if new else None
 
 
-def page_size(image: bytes) -> int:
+def page_size(image: bytes | bytearray) -> int:
     """The bytes of a page, from the head of the file."""
     told = int.from_bytes(image[16:18], "big")
     return 65536 if told == 1 else told
