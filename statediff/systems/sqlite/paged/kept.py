@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from operator import itemgetter
 from typing import Any, Final
 
@@ -159,10 +159,11 @@ class KeptPages:
 
         Raises `sqlite3.Error`, `SourceUnavailable`.
         """
+        described = cache(partial(self.describe, connection, self.catalogue))
         try:
-            return _After(self, self._layout, commit, connection, store).told()
+            return _After(self, self._layout, commit, connection, store, described).told()
         except _UNTOLD:
-            return self._scanned(commit, connection, store)
+            return self._scanned(commit, connection, store, described())
 
     def touched(self, commit: Commit) -> frozenset[str] | None:
         """The types that have a page which the commit wrote or gave up; None: that may be all."""
@@ -186,9 +187,14 @@ class KeptPages:
             if folded(each.source_table) in names:
                 yield each.name
 
-    def _scanned(self, commit: Commit, connection: sqlite3.Connection, store: ChunkStore) -> Told:
+    def _scanned(
+        self,
+        commit: Commit,
+        connection: sqlite3.Connection,
+        store: ChunkStore,
+        catalogue: Catalogue,
+    ) -> Told:
         """All that the connection shows; tables of which the commit left all pages are taken."""
-        catalogue = self.describe(connection, self.catalogue)
         known = {**self._left_alone(commit, catalogue), **self._objects(catalogue)}
         found = self.scanner.scan(connection, catalogue, store, self.like, known)
         taken = {id(table) for table in known.values()}
@@ -388,9 +394,10 @@ class _After:
         commit: Commit,
         connection: sqlite3.Connection,
         store: ChunkStore,
+        described: Callable[[], Catalogue],
     ) -> None:
         self._kept, self._layout, self._commit = kept, layout, commit
-        self._connection, self._store = connection, store
+        self._connection, self._store, self._described = connection, store, described
         self._rows = 0
         """The number of rows of tables that were read whole."""
 
@@ -401,7 +408,7 @@ class _After:
         tables = dict(before.tables)
         catalogue = self._kept.catalogue
         if CATALOGUE.name in preservation.differences:
-            catalogue = self._kept.describe(self._connection, catalogue)
+            catalogue = self._described()
             tables |= self._objects(catalogue)
         for root in moves.rewritten:
             table = self._layout.indexes[root]
