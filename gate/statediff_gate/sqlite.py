@@ -299,8 +299,7 @@ class SqliteGate:
         return tuple(found)
 
     def _ask(self, question: str) -> Any:
-        row = next(iter(self._db.execute(question)), (None,))
-        return row[0]
+        return next(iter(self._db.execute(question)), (None,))[0]
 
     def _authorize(self, action: int, one: str | None, other: str | None, *_: str | None) -> int:
         """SQLite's question about each step of an agent's statement."""
