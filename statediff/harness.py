@@ -47,7 +47,7 @@ from statediff.capture.source import Clock, PagedSource, PageReader, Source
 from statediff.capture.take import take
 from statediff.capture.unread import judged_in_any_case
 from statediff.capture.within import readings_within
-from statediff.contract.binding.bind import plain_value
+from statediff.contract.clauses.kind import plain_value
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.file import ContractFile
 from statediff.contract.parts import placeholders

@@ -26,9 +26,9 @@ from statediff.agents.own_secrets import OwnSecrets
 from statediff.agents.trial import AgentRun
 from statediff.capture.source import Clock, unread
 from statediff.capture.take import take
-from statediff.contract.binding.bind import plain_value
 from statediff.contract.clauses.conduct import ReplyRule
 from statediff.contract.clauses.conduct import Turn as WrittenTurn
+from statediff.contract.clauses.kind import plain_value
 from statediff.contract.file import ContractFile
 from statediff.contract.parts import PLACEHOLDER
 from statediff.kernel import TrialFacts, gates_now

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from statediff.contract.binding.bind import Policy, bind
+from statediff.contract.binding.bind import bind
 from statediff.contract.binding.bound import Contract
 from statediff.contract.document.contract import Canonicalize, ContractDocument
 from statediff.contract.file import ContractFile, parse_contract
+from statediff.contract.language.names import Policy
 from statediff.errors import ContractError
 from statediff.kernel.canonicalize.book import RuleBook
 from statediff.kernel.canonicalize.rules import rule_book

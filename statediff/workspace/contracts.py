@@ -149,7 +149,7 @@ def releases_beside(path: Path) -> Releases:
     """
     beside = path.parent / FILE
     if not beside.exists():
-        return Releases({})
+        return {}
     return read_releases(read_bytes(beside), str(beside))
 
 
@@ -187,7 +187,7 @@ def is_released(path: Path, file: ContractFile) -> bool:
 def _release(path: Path, file: ContractFile) -> tuple[str, Release | None]:
     """The name of the contract's version, and the release of that name."""
     name = identifier(file.content.contract, file.content.version)
-    return name, releases_beside(path).entries.get(name)
+    return name, releases_beside(path).get(name)
 
 
 # ---------------------------------------------------------------- checks

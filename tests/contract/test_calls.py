@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from statediff.contract.language.calls import CALL, TRACE, Log, some_call
 from statediff.contract.language.context import EntityRef
 from statediff.contract.language.syntax import CALL_TYPE
@@ -73,16 +71,6 @@ def test_positions_and_turns_count_from_one_where_all_calls_and_turns_are_told()
             for name in "abb"
             for gap in [Unobserved(f"the log may lack what came before {name}")]
         ]
-
-
-def test_calls_are_kept_as_entities_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("statediff.contract.language.calls.MAX_KEPT", 1)
-    log = Log(WHOLE)
-    assert len(log) == 3
-    assert log.call(0) is log.call(0)
-    assert log.call(1) == log.call(1)
-    assert log.call(1) is not log.call(1)
-    assert [entity_ref.key for entity_ref in log] == [("a",), ("b",), ("b",)]
 
 
 def test_the_first_calls_are_a_collection_that_says_why_there_may_be_more() -> None:

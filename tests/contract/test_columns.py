@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statediff.contract.evaluation.columns import Screen
 from statediff.contract.evaluation.evaluate import evaluate, outcomes
-from statediff.contract.evaluation.operations import NOTHING, Partial
 from statediff.contract.evaluation.plans import Plan, plan_of
 from statediff.contract.language.context import (
     FALSE,
@@ -452,67 +450,6 @@ def planned_of(text: str) -> Plan:
     assert isinstance(body, Comprehension)
     name = None if node.name in ("all", "any") else node.name
     return plan_of(body.loops[0], body.element, FALSE if node.name == "all" else TRUE, name)
-
-
-def summary(text: str, table: Table) -> tuple[Partial, list[object]] | None:
-    """What columns alone say of the aggregate, and the ids of the entities to be looked at."""
-    columns = StateView(State(SCHEMA, {"item": table})).columns("item", tuple(ITEM.by_name))
-    assert columns is not None
-    screen = Screen(planned_of(text), columns, ("id",), lambda node: node)
-    found = screen.summary(text.partition("(")[0])
-    return None if found is None else (found[0], [key for (key,), _ in found[1]])
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("count(x for x in before.item)", (Partial(8), [])),
-        ("count(x for x in before.item if x.n > 3)", (Partial(5), [])),
-        ("sum(x.n for x in before.item)", (Partial(8, 36), [])),
-        ("min(x.m for x in before.item if x.n > 2)", (NOTHING, [8])),
-        ("min(x.m for x in before.item if x.m > 2)", (NOTHING, [6])),
-        ("max(x.n - x.m for x in before.item)", (NOTHING, [8])),
-        ("min(x.n for x in before.item if x.n > 8)", (NOTHING, [])),
-        ("sum(x.n for x in before.item if x.n > 7)", (Partial(1, 8), [])),
-        ("sum(x.n for x in before.item if x.n > 8)", (NOTHING, [])),
-        ("count(x for x in before.item if x.n > 8)", (NOTHING, [])),
-        ("unique(x.n for x in before.item)", (Partial(8), [])),
-        ("unique(x.t for x in before.item)", (NOTHING, [1, 3])),
-        ("unique(x.n for x in before.item if x.n > 8)", (NOTHING, [])),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("together", [1, 512])
-def test_what_columns_say_is_joined_over_runs_of_chunks(
-    text: str, said: object, together: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("statediff.contract.evaluation.columns.GROUP", together)
-    found = summary(text, table_of(EIGHT, 3))
-    assert found == said
-
-
-def test_of_chunks_of_several_kinds_columns_do_not_say_whether_values_are_equal() -> None:
-    mixed = [{**row, "n": "ab"[row["id"] % 2] if row["id"] > 3 else row["id"]} for row in EIGHT]  # type: ignore[operator, index]
-    assert summary("unique(x.n for x in before.item)", table_of(mixed, 3)) is None
-    assert summary("unique(x.m for x in before.item)", table_of(mixed, 3)) == (Partial(8), [])
-    assert summary("sum(x.m for x in before.item)", table_of(mixed, 3)) == (Partial(8, 36), [])
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["unique(2 for x in before.item)", "unique(x.n + x.m for x in before.item)",
-     "unique(x.d for x in before.item)", "unique(x.m for x in before.item if x.n > 0)"],
-)  # fmt: skip
-def test_of_these_columns_alone_say_nothing_where_a_value_is_null(text: str) -> None:
-    rows = [{**row, "n": None} if row["id"] == 3 else row for row in EIGHT]
-    assert summary(text, table_of(rows, 3)) is None
-    assert summary("sum(x.n for x in before.item)", table_of(rows, 3)) == (Partial(7, 33), [3])
-    assert summary("min(x.n for x in before.item)", table_of(rows, 3)) == (NOTHING, [1, 3])
-    assert summary("max(x.n for x in before.item)", table_of(rows, 3)) == (NOTHING, [3, 8])
-
-
-def test_of_an_empty_type_columns_say_all() -> None:
-    for text in ("count(x for x in before.item if x.n > 0)", "unique(x.n for x in before.item)"):
-        assert summary(text, table_of([], 3)) == (NOTHING, [])
 
 
 @pytest.mark.parametrize(

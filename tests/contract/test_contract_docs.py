@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from statediff.contract.binding.bind import Policy, bind
+from statediff.contract.binding.bind import bind
 from statediff.contract.clauses.conduct import FORMS
 from statediff.contract.clauses.effects import Effect
 from statediff.contract.clauses.patterns import Clause
 from statediff.contract.document.contract import ContractDocument
 from statediff.contract.document.load import parse_document
 from statediff.contract.language.calls import CALL
-from statediff.contract.language.names import FUNCTIONS
+from statediff.contract.language.names import FUNCTIONS, Policy
 from statediff.kernel.canonicalize.rules import RULES
 from statediff.model.schema import EntityType, Field, Kind, Schema
 from statediff.model.trace import ActionClass

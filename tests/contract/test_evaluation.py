@@ -214,45 +214,6 @@ def test_which_entity_comes_first_changes_nothing(
     assert mask_of(text, rows, enumeration) == mask_of(text, swapped, enumeration)
 
 
-ROWS: list[Row] = [
-    {"id": 1, "n": 1, "m": 1, "t": "a", "next": 2, "tags": ("a", "b")},
-    {"id": 2, "n": None, "m": 0, "t": None, "next": None, "tags": None},
-]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("null == null", TRUE),
-        ("before.item[2].n == null", TRUE),
-        ("before.item[2].n > 1", UNDEFINED),
-        ("before.item[2].n != null and before.item[2].n > 1", FALSE),
-        ("before.item[2].n + 1 == 1", UNDEFINED),
-        ("before.item[7].n == 1", UNDEFINED),
-        ("exists(before.item[7])", FALSE),
-        ("exists(before.item[7]) and before.item[7].n == 1", FALSE),
-        ("1 / before.item[2].m == 1", UNDEFINED),
-        ("min(x.n for x in before.item if x.m == 5) == 1", UNDEFINED),
-        ("sum(x.n for x in before.item if x.m == 5) == 0", TRUE),
-        ("1 / 3 + 1 / 3 + 1 / 3 == 1", TRUE),
-        ("0.1 + 0.2 == 0.3", TRUE),
-        ("before.item[1].next.m == 0", TRUE),
-        ("before.item[2].next.m == 0", UNDEFINED),
-        ("7 in before.item", FALSE),
-        ("1 in before.item", TRUE),
-        ('matches("aab", "a+b")', TRUE),
-        ('matches("aabc", "a+b")', FALSE),
-        ('"Z" < "a"', TRUE),
-        ("2 < 10", TRUE),
-        ("1 < 2 < 3", TRUE),
-        ("all(x.n > 0 for x in before.item)", UNDEFINED),
-        ("count(x for x in before.item if x.n == 1) == 1", TRUE),
-    ],
-)
-def test_the_rules_of_null_absent_and_undefined(text: str, expected: int) -> None:
-    assert mask_of(text, ROWS) == expected
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -11,11 +11,8 @@ from statediff.contract.language.kinds import (
     ExpressionError,
     comparable,
     compile_regex,
-    describe,
-    is_boolean,
     suggest,
     type_of,
-    type_of_field,
 )
 from statediff.contract.language.syntax import (
     ANY,
@@ -63,19 +60,6 @@ def test_values_of_two_types_compare_or_never_can(a: Type, b: Type, expected: bo
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        (NULL, "null"), (NUMBER, "a number"), (INT, "a number"), (USER_KEY, "a reference to user"),
-        (ScalarT(Kind.TEXT, "user"), "a reference to user"), (TEXT, "a text value"),
-        (EntityT("@call"), "a call"), (CollectionT("@call"), "the calls"),
-        (USER, "an entity (user)"), (USERS, "a collection of user"), (ListT(TEXT), "a list"),
-    ],
-)  # fmt: skip
-def test_a_type_has_words_that_an_author_knows(kind: Type, words: str) -> None:
-    assert describe(kind) == words
-
-
-@pytest.mark.parametrize(
     ("value", "expected"),
     [
         (None, NULL), (True, BOOL), (1, NUMBER), (Decimal("1.5"), NUMBER), ("a", TEXT),
@@ -85,21 +69,6 @@ def test_a_type_has_words_that_an_author_knows(kind: Type, words: str) -> None:
 )  # fmt: skip
 def test_a_literal_has_the_type_of_its_value(value: Value, expected: Type) -> None:
     assert type_of(value) == expected
-
-
-def test_a_field_of_any_exact_number_is_a_number_and_keeps_what_it_refers_to() -> None:
-    assert type_of_field(Kind.INT, "user") == USER_KEY
-    assert type_of_field(Kind.DECIMAL, None) == NUMBER
-    assert type_of_field(Kind.FLOAT, None) == FLOAT
-    assert type_of_field(Kind.TEXT, "user") == ScalarT(Kind.TEXT, "user")
-    assert type_of_field(Kind.LIST, None) == ListT(ANY)
-
-
-def test_only_truths_and_what_may_be_one_are_conditions() -> None:
-    assert is_boolean(BOOL)
-    assert is_boolean(ANY)
-    for kind in (NULL, NUMBER, TEXT, USER, USERS, ListT(BOOL)):
-        assert not is_boolean(kind)
 
 
 def test_a_pattern_is_one_of_re2_and_small(capfd: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.compat import StringIO
 
 from statediff.contract.document.contract import ContractDocument
-from statediff.contract.document.jsonschema import contract_schema, state_schema_schema
+from statediff.contract.document.jsonschema import contract_schema
 from statediff.contract.document.load import clause_ids, fixed, parse_document
 from statediff.contract.document.schemafile import parse_schema_file
 from statediff.contract.file import load_contract
@@ -24,6 +24,7 @@ from statediff.contract.language.parser import GONE, parse
 from statediff.contract.yaml.shape import INSTEAD
 from statediff.errors import ContractError, Problem, UsageError
 from statediff.model.schema import Schema
+from tests.contract.mutants import damaged
 from tests.golden import held
 from tests.judging import contract
 
@@ -292,46 +293,8 @@ def contract_or_problems(text: str) -> ContractDocument | tuple[Problem, ...]:
     return problems
 
 
-@given(st.data())
-def test_a_mutated_contract_gives_a_contract_or_a_typed_error(data):
-    text = VALID
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(text)))
-        removed = data.draw(st.integers(0, 6))
-        added = data.draw(
-            st.sampled_from(
-                [
-                    "",
-                    " ",
-                    "\n",
-                    ": ",
-                    "- ",
-                    "[",
-                    "]",
-                    "{",
-                    "}",
-                    "#",
-                    "'",
-                    '"',
-                    "&a ",
-                    "*a",
-                    "!t ",
-                    "~",
-                    "5",
-                    "1.5",
-                    "true",
-                    "\t",
-                    "é",
-                    "\u202e",
-                    "\x00",
-                    ", ",
-                    "<<: ",
-                    "---\n",
-                    "\n  x: y\n",
-                ]
-            )
-        )
-        text = text[:at] + added + text[at + removed :]
+@given(damaged(VALID, "\x00", "\n  x: y\n"))
+def test_a_mutated_contract_gives_a_contract_or_a_typed_error(text: str) -> None:
     started = time.process_time()
     contract = contract_or_problems(text)
     assert time.process_time() - started < 1
@@ -360,17 +323,11 @@ def test_any_value_put_anywhere_gives_a_contract_or_problems_at_places_of_the_fi
     assert contract_or_problems(out.getvalue())
 
 
-def test_the_published_json_schemas_accept_what_is_accepted_and_refuse_misspelt_keys():
-    for schema in (contract_schema(), state_schema_schema()):
-        jsonschema.Draft202012Validator.check_schema(schema)
-        assert schema["$schema"].endswith("2020-12/schema")
-        assert schema["description"]
-    assert contract_schema() == contract_schema()
+def test_the_published_json_schema_accepts_what_is_accepted_and_no_null():
     value = parse_document(VALID.encode(), "f")[0].value
     value["inputs"]["rate"] = 1.5
     validator = jsonschema.Draft202012Validator(contract_schema())
     assert list(validator.iter_errors(value)) == []
-    assert list(validator.iter_errors({**value, "requires": []}))
     assert list(validator.iter_errors({**value, "prompt": None}))
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from statediff.contract.language.kinds import ExpressionError
-from statediff.contract.language.names import Scope
+from statediff.contract.language.names import Policy, Scope
 from statediff.contract.language.parser import (
     MAX_NESTING,
     MAX_NODES,
@@ -86,9 +86,11 @@ SCOPE = Scope(
     {"n": 5, "t": "2026-01-31", "list": (1, 2), "none": None},
     {"n": "int", "any": "any"},
     {"it": EntityT("item"), "them": CollectionT("item"), "texts": ListT(TEXT), "odd": ANY},
-    literal=lambda _, name, steps: (
-        str.lower if name in ("rule", "map", "amount") and not steps else None
-    ),  # type: ignore[return-value, arg-type]
+    policy=Policy(
+        literal=lambda _, name, steps: (
+            str.lower if name in ("rule", "map", "amount") and not steps else None
+        )  # type: ignore[return-value, arg-type]
+    ),
 )
 
 

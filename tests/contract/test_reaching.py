@@ -25,7 +25,7 @@ from statediff.contract.language.context import (
 )
 from statediff.contract.language.english import operand
 from statediff.contract.language.kinds import ExpressionError
-from statediff.contract.language.names import Scope
+from statediff.contract.language.names import Policy, Scope
 from statediff.contract.language.parser import parse
 from statediff.contract.language.syntax import EntityT, Reaches, Read, footprint
 from statediff.contract.language.written import text_of
@@ -165,9 +165,10 @@ def test_a_misspelt_name_is_answered_with_the_near_one() -> None:
 
 
 def test_a_field_outside_the_boundary_is_no_hop() -> None:
-    scope = Scope(
-        SCHEMA, excluded=lambda t, f: "exclude: noise" if (t, f) == ("user", "manager") else None
+    outside = Policy(
+        excluded=lambda t, f: "exclude: noise" if (t, f) == ("user", "manager") else None
     )
+    scope = Scope(SCHEMA, policy=outside)
     with pytest.raises(ExpressionError, match="outside the boundary"):
         parse("reaches(after.user[1], after.user[2], via=[user.manager])", scope)
 

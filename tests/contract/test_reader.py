@@ -20,8 +20,6 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from statediff.contract.yaml.composer import (
     NotAScalar,
-    character_name,
-    has_surrogate,
     hidden_character,
     quote,
     resolve,
@@ -38,45 +36,6 @@ def problems(text: str | bytes) -> list[tuple[str, int, int]]:
     with pytest.raises(ContractError) as caught:
         read(text)
     return [(p.code, p.line, p.column) for p in caught.value.problems]
-
-
-def test_scalars_follow_the_core_rules_of_yaml_1_2():
-    document = read(
-        "words: [no, NO, on, yes, Off, 2020-01-01, 2020-01-01T10:00:00Z, 1_000, 1:30, '5', 1.0.0]\n"
-        "numbers: [5, -5, +5, 0, 0o17, 0x1F, 1.50, .5, 5., 1e3, -2.5E-3]\n"
-        "rest: [true, False, ~, null, '', ]\n"
-        "nothing:\n"
-    ).value
-    assert document["words"] == [
-        "no",
-        "NO",
-        "on",
-        "yes",
-        "Off",
-        "2020-01-01",
-        "2020-01-01T10:00:00Z",
-        "1_000",
-        "1:30",
-        "5",
-        "1.0.0",
-    ]
-    assert document["numbers"] == [
-        5,
-        -5,
-        5,
-        0,
-        15,
-        31,
-        Decimal("1.50"),
-        Decimal("0.5"),
-        Decimal(5),
-        Decimal("1E+3"),
-        Decimal("-0.0025"),
-    ]
-    assert [type(n) for n in document["numbers"]] == [int] * 6 + [Decimal] * 5
-    assert str(document["numbers"][6]) == "1.50"
-    assert document["rest"] == [True, False, None, None, ""]
-    assert document["nothing"] is None
 
 
 def test_every_key_and_value_has_its_line_and_column():
@@ -531,12 +490,6 @@ def test_the_first_character_that_nobody_sees_is_named(
 ) -> None:
     assert hidden_character(text, is_key=False) == in_text
     assert hidden_character(text, is_key=True) == in_key
-
-
-def test_half_a_character_is_found_anywhere() -> None:
-    assert has_surrogate("a\ud800")
-    assert not has_surrogate("a\U00010000")
-    assert character_name("a") == "U+0061 LATIN SMALL LETTER A"
 
 
 @pytest.mark.parametrize(

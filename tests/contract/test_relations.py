@@ -18,13 +18,10 @@ from statediff.contract.evaluation.operations import (
     combine,
     comparison_key,
     equal,
-    finite,
     negate,
     order,
     relate,
-    settle,
 )
-from statediff.contract.evaluation.texts import apply_test
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
@@ -209,41 +206,3 @@ def test_of_two_elements_the_outcome_that_ranks_first_is_that_of_both(
     for a, b, c in product(range(1, 8), repeat=3):
         assert combine(ranks, a | b, c) == combine(ranks, a, c) | combine(ranks, b, c)
         assert combine(ranks, a, c) == combine(ranks, c, a)
-
-
-@pytest.mark.parametrize(
-    ("name", "arguments", "expected"),
-    [
-        ("contains", ["abc", "bc"], True), ("contains", ["abc", "ac"], False),
-        ("starts_with", ["abc", "ab"], True), ("starts_with", ["abc", "b"], False),
-        ("ends_with", ["abc", "bc"], True), ("ends_with", ["abc", "b"], False),
-        ("matches", ["aab", "a+b"], True), ("matches", ["aabc", "a+b"], False),
-        ("within", [1, Decimal("1.5"), 0.5], True), ("within", [2, 1, Decimal("0.99")], False),
-        ("within", [1, 3, 2], True), ("within", [3, 1, 1], False),
-    ],
-)  # fmt: skip
-def test_a_test_on_texts_or_numbers_is_exact(
-    name: str, arguments: list[Any], expected: bool
-) -> None:
-    assert apply_test(name, arguments) is expected
-
-
-def test_only_known_finite_numbers_can_be_reckoned_with() -> None:
-    for value in (0, 1, Decimal("0.1"), Fraction(1, 3), 0.5):
-        assert finite(value)
-    for value in (
-        True,
-        None,
-        ABSENT,
-        "1",
-        INFINITY,
-        NAN,
-        Decimal("NaN"),
-        Decimal("Infinity"),
-        OPEN,
-    ):
-        assert not finite(value)
-    settled = [settle(v) for v in (Fraction(4, 2), Fraction(1, 2), "a", Decimal("1.0"))]
-    assert [(type(v), v) for v in settled] == [
-        (int, 2), (Decimal, Decimal("0.5")), (str, "a"), (Decimal, Decimal("1.0")),
-    ]  # fmt: skip

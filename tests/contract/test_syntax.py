@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from statediff.contract.language.calls import CALLS, reads_now
+from statediff.contract.language.calls import CALLS
 from statediff.contract.language.names import Scope
 from statediff.contract.language.parser import parse
-from statediff.contract.language.syntax import ANY, CollectionT, EntityT, children, footprint, walk
+from statediff.contract.language.syntax import ANY, CollectionT, EntityT, footprint
 from statediff.model.schema import EntityType, Field, Kind, Schema
 
 ITEM = EntityType(
@@ -78,26 +78,3 @@ SCOPE = Scope(
 def test_an_expression_reads_this(text: str, reads: list[str]) -> None:
     found = footprint(parse(text, SCOPE))
     assert sorted(f"{read.root} {read.type}.{read.field}" for read in found) == sorted(reads)
-
-
-@pytest.mark.parametrize(
-    ("text", "now"),
-    [
-        ("it.n == 1", False),
-        ("call.tool == 'a'", False),
-        ("now.item[1].n == 1 and it.n == 1", True),
-        ("count(before.item) == 1", False),
-        ("reply == 'a'", False),
-    ],
-)
-def test_an_expression_says_whether_it_is_about_a_moment(text: str, now: bool) -> None:
-    assert reads_now(parse(text, SCOPE)) == now
-
-
-def test_below_a_node_stand_its_parts_in_the_order_of_the_text() -> None:
-    node = parse("any(x.n == 1 for x in them if x.id == 2) and not it.n in [3, 4]", SCOPE)
-    assert [child.offset for child in children(node)] == [0, 45]
-    (call, negation) = children(node)
-    (body,) = children(call)
-    assert [child.offset for child in children(body)] == [4, 22, 30]
-    assert [part.offset for part in walk(negation)] == [45, 49, 49, 49, 57, 58, 61]

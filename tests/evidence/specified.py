@@ -91,7 +91,7 @@ def _expiry(files: Files, trust: Trust, _options: Options) -> Answer:
 
 
 def _release(files: Files, trust: Trust, _options: Options) -> Answer:
-    found = read_releases(files["released.yaml"], "released.yaml").entries
+    found = read_releases(files["released.yaml"], "released.yaml")
     return "ACCEPTED", {
         name: list(check_release(name, entry, trust)) for name, entry in found.items()
     }

@@ -117,9 +117,3 @@ def test_by_default_every_source_of_the_sandbox_must_report() -> None:
     assert {f.missing for f in found.findings if f.clause == "frame"} == {
         ("mail before",), ("mail after",)
     }  # fmt: skip
-
-
-def test_an_open_frame_still_waits_for_the_sources_that_must_report() -> None:
-    body = "frame: {open: others work here}\n" + BODY
-    assert judged(body, ROWS, ROWS).verdict is MATCH
-    assert judged(body + "evidence: {mail: {}}\n", ROWS, ROWS).verdict is INCONCLUSIVE

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from statediff.errors import ContractError
 from statediff.kernel import replay
 from statediff.model.schema import EntityType, Field, Kind
 from tests.judging import (
@@ -265,32 +264,6 @@ def test_a_derivation_explains_no_field_of_that_name_of_another_type() -> None:
     )
     judgement = trial(OTHERS % "it.id + 1", before, after)
     assert dict(judgement.explained_by) == {"box[1].n": (), "item[1].owner": ()}
-
-
-@pytest.mark.parametrize(
-    ("derive", "said"),
-    [
-        ("{field: item.n, is: count(i for i in before.item), because: why}", "of one state"),
-        ("{field: item.n, is: count(i for i in created.item), because: why}", "of one state"),
-        ("{field: item.m, is: '1', because: why}", "no field 'm'"),
-        ("{field: itm.n, is: '1', because: why}", "no type 'itm'"),
-        ("{field: n, is: '1', because: why}", "TYPE.FIELD"),
-        ("{field: item.id, is: '1', because: why}", "part of a key"),
-        ("{field: log.n, is: '1', because: why}", "no key"),
-        ("{field: item.n, is: '\"x\"', because: why}", "item.n is a number"),
-        ("{field: item.n, is: '1'}", "because"),
-        ("{field: item.n, is: them.n, because: why}", "them"),
-    ],
-)
-def test_what_is_no_derivation_is_refused_with_its_place(derive: str, said: str) -> None:
-    with pytest.raises(ContractError) as caught:
-        run(f"forbid: [{{delete: user}}]\nderive:\n  - {derive}\n", {}, {})
-    problem = caught.value.problems[0]
-    assert said in f"{problem.message} {problem.hint}", problem
-    assert problem.line == 8
-
-
-USERS = [user(1), user(2)]
 
 
 # --- what an expression ranges over may be tied to the entity ------------------------------------

@@ -27,33 +27,13 @@ from tests.explaining import in_words
 from tests.judging import FAILS, HIDDEN, HOLDS, UNKNOWN, finding, item, judged, run
 
 GONE = Delta(
-    Op.DELETE,
-    "item",
-    (1,),
-    "",
-    before=Entity.of(
-        {
-            "id": 1,
-        }
-    ),
-    after=None,
-    raw_before=None,
-    raw_after=None,
-    evidence=("b", "a"),
-    label=Label.IRREVERSIBLE,
-)
+    Op.DELETE, "item", (1,), "", before=Entity.of({"id": 1}), after=None, raw_before=None,
+    raw_after=None, evidence=("b", "a"), label=Label.IRREVERSIBLE,
+)  # fmt: skip
 MOVED = Delta(
-    Op.UPDATE,
-    "item",
-    (2,),
-    "n",
-    before=1,
-    after=2,
-    raw_before=1,
-    raw_after=2,
-    evidence=("c", "a"),
-    label=Label.REVERSIBLE,
-)
+    Op.UPDATE, "item", (2,), "n", before=1, after=2, raw_before=1, raw_after=2,
+    evidence=("c", "a"), label=Label.REVERSIBLE,
+)  # fmt: skip
 STAGE = Stage.FORBID
 SO_IT_IS = Reason.WRITTEN(text="so it is")
 
@@ -166,15 +146,7 @@ def doubt(key: int | bool | None, path: str | None = None, name: str = "item") -
 
 def matched(*keys: int) -> list[Match]:
     """Entities that the pattern is known to match."""
-    return [
-        Match(
-            Change("item", (key,), Op.UPDATE, ()),
-            TRUE,
-            (),
-            frozenset(),
-        )
-        for key in keys
-    ]
+    return [Match(Change("item", (key,), Op.UPDATE, ()), TRUE, (), frozenset()) for key in keys]
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,9 @@ APPROVAL = "'any(a.role == \"manager\" for a in before.user)'"
         ("create doc", APPROVAL, {"user": [user(1, HIDDEN), user(2, "user", HIDDEN)]},
          {"user": [user(1, HIDDEN), user(2, "user", HIDDEN)], "doc": [doc(1)]}, UNKNOWN,
          (ROLE,)),
+        # What was undefined before the run decides nothing.
+        ("create doc", "'before.user[1].role == \"manager\"'", {}, {"doc": [doc(1)]}, UNKNOWN,
+         ("user is absent, so it has no role",)),
         # Where approvals may be that nobody read, they decide.
         ("create doc", APPROVAL, state({}, {"user": CUT}), state({"doc": [doc(1)]}, {"user": CUT}),
          UNKNOWN, ("user before: cut short",)),

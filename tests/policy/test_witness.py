@@ -56,16 +56,9 @@ def asked(name: str, left: Any, right: Any, mask: int) -> Seen:
 
 def delta(op: Op, path: str, before: Any, after: Any, key: int = 1) -> Delta:
     return Delta(
-        op,
-        "item",
-        (key,),
-        path,
-        before=before,
-        after=after,
-        raw_before=before,
-        raw_after=after,
+        op, "item", (key,), path, before=before, after=after, raw_before=before, raw_after=after,
         evidence=(),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -173,32 +166,8 @@ def test_only_that_a_source_was_not_read_is_told_without_its_code(
     ("moved", "text"),
     [
         (delta(Op.UPDATE, "n", 1, None), "item 1 n 1 → null"),
-        (
-            delta(
-                Op.CREATE,
-                "",
-                None,
-                Entity.of(
-                    {
-                        "id": 1,
-                    }
-                ),
-            ),
-            "item 1 created",
-        ),
-        (
-            delta(
-                Op.DELETE,
-                "",
-                Entity.of(
-                    {
-                        "id": 1,
-                    }
-                ),
-                None,
-            ),
-            "item 1 deleted",
-        ),
+        (delta(Op.CREATE, "", None, Entity.of({"id": 1})), "item 1 created"),
+        (delta(Op.DELETE, "", Entity.of({"id": 1}), None), "item 1 deleted"),
         (delta(Op.LINK, "", None, Entity.of({})), "item 1 linked"),
         (delta(Op.UNLINK, "", Entity.of({}), None), "item 1 unlinked"),
     ],

@@ -27,6 +27,7 @@ from statediff.contract.authoring.versions import (
     add_release,
     add_sign_off,
     identifier,
+    written,
 )
 from statediff.contract.document.load import parse_document, read_bytes
 from statediff.contract.document.schemafile import parse_schema_file
@@ -66,7 +67,7 @@ def release(
         checked = check(path, States(None, []))
         if not checked.is_ok:
             raise ContractError(tuple(p for p in checked.problems if p.severity == "error"))
-        entry = known.entries.get(name)
+        entry = known.get(name)
         is_there = entry is not None and (entry.digest, entry.released_by, entry.on) == (
             digest,
             by,
@@ -108,7 +109,7 @@ def sign_off(
             )
         except ValidationError as error:
             raise UsageError(f"this is no sign-off: {error.errors()[0]['msg']}") from error
-        entry = known.entries.get(name)
+        entry = known.get(name)
         is_there = entry is not None and entry.digest == digest and entry.reviewed == review
         new = known if key and is_there else add_sign_off(known, name, digest, review)
         return new if key is None else sign_review(new, name, load_key(key), _now())
@@ -132,9 +133,9 @@ def _record(
     file = load_contract(path)
     name = identifier(file.content.contract, file.content.version)
     new = step(releases_beside(path), name, file.digest, path)
-    write_file(path.parent / FILE, new.bytes())
+    write_file(path.parent / FILE, written(new))
     document = {"schema": RELEASE, "contract": name, "file": shown(path.parent / FILE)}
-    entry = new.entries[name].model_dump()
+    entry = new[name].model_dump()
     text = f"{name}  {file.digest[:12]}  {printable(said)}"
     print_result({**document, **entry}, text, as_json=as_json)
     return 0

@@ -123,15 +123,10 @@ def _parted(member: Member, looked: Sequence[Member], bag: list[Member]) -> Iter
         bag += [replace(member, deltas=idle)] if idle else []
         if rest:
             yield replace(member, deltas=rest)
-    elif member.op in COME and any(_is_as(member, one) for one in alike):
+    elif member.op in COME and any(signature(member) == signature(one) for one in alike):
         bag.append(member)
     else:
         yield member
-
-
-def _is_as(member: Member, idle: Member) -> bool:
-    """True if the row says what an idle run's row said, but for what applications choose."""
-    return signature(member) == signature(idle)
 
 
 def signature(member: Member) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeGuard
@@ -119,20 +119,9 @@ def compare_contracts(
         is_evidence = path[0] == "evidence"
         return Touches.EVIDENCE if is_evidence else Touches.SEMANTICS
 
-    areas = {
-        "identify": "resolver",
-        "exclude": "boundary",
-        "sandbox": "pack",
-    }
-    return Comparison(
-        "contract",
-        str(old["contract"]),
-        str(new["contract"]),
-        str(old["version"]),
-        str(new["version"]),
-        same_bytes,
-        tuple(_changes(old, new, touches, lambda path: areas.get(path[0], path[0]))),
-    )
+    areas = {"identify": "resolver", "exclude": "boundary", "sandbox": "pack"}
+    changes = _changes(old, new, touches, lambda path: areas.get(path[0], path[0]))
+    return _compared("contract", "contract", old, new, same_bytes, changes)
 
 
 _MAPPING: Final = ("table", "column", "source", "digest_above_bytes")
@@ -145,15 +134,8 @@ def compare_schemas(old: Mapping[str, Any], new: Mapping[str, Any], same_bytes: 
     def touches(path: Path) -> Touches:
         return Touches.EVIDENCE if path[-1] in _MAPPING else Touches.SEMANTICS
 
-    return Comparison(
-        "state schema",
-        str(old.get("schema")),
-        str(new.get("schema")),
-        str(old.get("version")),
-        str(new.get("version")),
-        same_bytes,
-        tuple(_changes(old, new, touches, lambda _path: "schema")),
-    )
+    changes = _changes(old, new, touches, lambda _path: "schema")
+    return _compared("state schema", "schema", old, new, same_bytes, changes)
 
 
 def compare_packs(
@@ -180,13 +162,26 @@ def compare_packs(
         lambda _path: "base state",
     )
     changes += [change for schema in schemas for change in schema.changes]
+    is_same = old == new and files[0] == files[1]
+    return _compared("pack", "sandbox", old, new, is_same, changes)
+
+
+def _compared(
+    kind: str,
+    key: str,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    same_bytes: bool,
+    changes: Iterable[Change],
+) -> Comparison:
+    """The comparison of two documents whose names are under the key."""
     return Comparison(
-        "pack",
-        str(old.get("sandbox")),
-        str(new.get("sandbox")),
+        kind,
+        str(old.get(key)),
+        str(new.get(key)),
         str(old.get("version")),
         str(new.get("version")),
-        old == new and files[0] == files[1],
+        same_bytes,
         tuple(changes),
     )
 
@@ -201,7 +196,8 @@ def _changes(
         if path == ("version",):
             continue
         kind = "added" if before is _ABSENT else "removed" if after is _ABSENT else "changed"
-        yield Change(area(path), _place(path), kind, touches(path), _show(before), _show(after))
+        where = ".".join(path)
+        yield Change(area(path), where, kind, touches(path), _show(before), _show(after))
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any, Any]]:
@@ -236,10 +232,6 @@ def _name(item: Any) -> str | None:
     if "use" in item:
         return f"{item['use']} on {json.dumps(item.get('on'))}"
     return None
-
-
-def _place(path: Path) -> str:
-    return ".".join(path)
 
 
 def _show(value: Any) -> str | None:

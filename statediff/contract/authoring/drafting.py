@@ -166,7 +166,8 @@ def draft_schema(
 
 def _entities(source: str, state: State, after: Sequence[State]) -> Iterator[DraftedEntity]:
     states = [state, *after]
-    tables = {t.source_table: t for each in reversed(states) for t in _drafted(each)}
+    types = [t for each in reversed(states) for t in each.schema.types if not _is_system(t)]
+    tables = {t.source_table: t for t in types}
     fitting = profiles_of(tables).values()
     packed = {place: how for profile in fitting for place, how in profile.packed.items()}
     named = {at.partition(".")[0] for each in fitting for at in (*each.tables, *each.packed)}
@@ -177,18 +178,13 @@ def _entities(source: str, state: State, after: Sequence[State]) -> Iterator[Dra
         rows = [*known.values(), *(row for key, row in new if known.get(key) != row)]
         fields = _distinct(tuple(_field(f, rows, entity, tables) for f in entity.fields))
         for one in fields if table in named else ():
-            _as_profiled(one, packed.get(f"{table}.{one.column}"))
+            one.name = one.column
+            if (packing := packed.get(f"{table}.{one.column}")) is not None:
+                one.told, one.why = {"form": packing}, ""
         holds = entity.holds or _holds(entity)
         key = "" if entity.key else _key(table, fields, held)
         own = tuple(entity.by_name[name].source_column for name in entity.key)
         yield DraftedEntity(table, source, fields, holds, key, own)
-
-
-def _as_profiled(drafted: DraftedField, packing: str | None) -> None:
-    """Gives the field the name and the form by which a profile knows it."""
-    drafted.name = drafted.column
-    if packing is not None:
-        drafted.told, drafted.why = {"form": packing}, ""
 
 
 def profiles_of(tables: Mapping[str, EntityType]) -> dict[str, Profile]:
@@ -223,12 +219,6 @@ def _is_unique(column: str, table: Table) -> bool:
             return False
         seen.add(value)
     return bool(seen)
-
-
-def _drafted(state: State) -> Iterator[EntityType]:
-    for entity in state.schema.types:
-        if not entity.name.startswith(SCHEMA_OBJECT_PREFIXES) and entity.name not in MAIL_TYPES:
-            yield entity
 
 
 def _holds(entity: EntityType) -> Purpose | None:
@@ -267,7 +257,12 @@ def _field(
     elif told.kind is Kind.TEXT and (form := _form(values)) is not None:
         drafted.told, drafted.why = _instants(form, f"{len(values)} values look like instants")
         drafted.told = {"type": "timestamp", **drafted.told}
-    elif told.kind is Kind.TEXT and told.name not in entity.key and _are_nested(values):
+    elif (
+        told.kind is Kind.TEXT
+        and told.name not in entity.key
+        and values
+        and all(isinstance(as_nested(value), Map | tuple) for value in values)
+    ):
         drafted.told = {"type": "json"}
         drafted.why = f"{len(values)} values are JSON objects or lists"
     elif told.kind is Kind.LOCAL_TIMESTAMP and told.form not in (None, NO_FORM):
@@ -324,11 +319,6 @@ def _wider(form: str, values: Sequence[Observed]) -> str:
     wide = re.sub(r"\.(f+)(?!\])", r"[.\1]", form)
     is_wide = all(is_written_in(text, wide) for text in texts) and all(t.microsecond for t in times)
     return wide if texts and is_wide else form
-
-
-def _are_nested(values: Sequence[Observed]) -> bool:
-    """True if there are values, and each is the text of a JSON object or list."""
-    return bool(values) and all(isinstance(as_nested(value), Map | tuple) for value in values)
 
 
 def _instants(form: str, why: str) -> tuple[dict[str, str], str]:

@@ -281,23 +281,8 @@ def _type(subject: Subject, name: str) -> TypeBox:
         if whole is not None
         else [(f, rule) for f, rule in fields if rule is not None]
     )
-    roles: set[Role] = set()
-    clauses: list[str] = []
-    for clause in subject.clauses():
-        changes = isinstance(clause, Pattern) and name in clause.types
-        follows = _explains(clause, name)
-        if changes:
-            roles.add(
-                {Stage.FORBID: Role.FORBIDDEN, Stage.REQUIRE: Role.REQUIRED}.get(
-                    clause.section, Role.ALLOWED
-                )
-            )
-        elif follows:
-            roles.add(Role.ALLOWED)
-        elif any(read.type == name for read in clause.reads):
-            roles.add(Role.READ)
-        if changes or follows or any(read.type == name for read in clause.reads):
-            clauses.append(clause.id)
+    told = [(clause.id, _role(clause, name)) for clause in subject.clauses()]
+    roles = {role for _, role in told if role is not None}
     if whole is not None:
         roles = {Role.EXCLUDED}
     elif roles & {Role.FORBIDDEN, Role.REQUIRED, Role.ALLOWED}:
@@ -307,14 +292,20 @@ def _type(subject: Subject, name: str) -> TypeBox:
     return TypeBox(
         name,
         tuple(role for role in Role if role in roles),
-        tuple(dict.fromkeys(clauses)),
+        tuple(dict.fromkeys(clause for clause, role in told if role is not None)),
         tuple((f, _reason(str(rule))) for f, rule in excluded),
     )
 
 
-def _explains(clause: object, name: str) -> bool:
-    """True if changes of the type may follow from others, as the clause says."""
-    return isinstance(clause, Derived) and clause.type == name
+def _role(clause: Any, name: str) -> Role | None:
+    """The part that the type has in the clause, if it has any."""
+    if isinstance(clause, Pattern) and name in clause.types:
+        if clause.section is None:
+            return Role.ALLOWED
+        return Role.FORBIDDEN if clause.section is Stage.FORBID else Role.REQUIRED
+    if isinstance(clause, Derived) and clause.type == name:
+        return Role.ALLOWED
+    return Role.READ if any(read.type == name for read in clause.reads) else None
 
 
 def _excluded_inside(contract: Contract, name: str) -> Iterator[tuple[str, str]]:

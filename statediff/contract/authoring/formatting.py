@@ -19,7 +19,7 @@ from ruamel.yaml.tokens import ScalarToken
 
 from statediff.contract.document.contract import KINDS, ContractDocument
 from statediff.contract.document.load import checked
-from statediff.contract.yaml.composer import EXPRESSION_KEYS, NotAScalar, resolve
+from statediff.contract.yaml.composer import NotAScalar, holds_an_expression, resolve
 from statediff.contract.yaml.reader import Document, NodePath, read_document
 from statediff.errors import ContractError, Problem
 
@@ -61,11 +61,11 @@ class _Comments:
 def format_contract(data: bytes, file: str) -> bytes:
     """The contract in canonical form; `ContractError` for what is none, or cannot be kept."""
     source = read_document(data, file)
-    _, content = checked(source)
+    content = checked(source)
     found = list(_found_comments(source.text))
     written = _Writer(source, _comments(source, found)).document().encode()
     again = read_document(written, file)
-    _, same = checked(again)
+    same = checked(again)
     has_all = _texts(_found_comments(again.text)) == _texts(found)
     if same == content and again.value == source.value and has_all:
         return written
@@ -226,14 +226,11 @@ class _Writer:
         """A collection that its author wrote in flow style, and that may stay so; else None."""
         if isinstance(value, (dict, list)) and not value:
             return "{}" if isinstance(value, dict) else "[]"
-        if not isinstance(value, (dict, list)) or not self._is_flow(path):
-            return None
-        return self._flow(value, path)
-
-    def _is_flow(self, path: NodePath) -> bool:
         position = self._source.positions[path]
         line = self._source_lines[position.line - 1]
-        return line[position.column - 1 : position.column] in ("{", "[")
+        if not isinstance(value, (dict, list)) or line[position.column - 1 :][:1] not in ("{", "["):
+            return None
+        return self._flow(value, path)
 
     def _flow(self, value: Any, path: NodePath) -> str | None:
         """The value on one line; None where a comment, expression or line end in it forbids it."""
@@ -244,7 +241,7 @@ class _Writer:
         parts: list[str] = []
         for step in _sort_keys(value, path) if isinstance(value, dict) else members:
             at = (*path, step)
-            if at in self._comments.above or at in self._comments.beside or _is_expression(at):
+            if at in self._comments.above or at in self._comments.beside or holds_an_expression(at):
                 return None
             inner = self._flow(members[step], at)
             if inner is None:
@@ -313,13 +310,6 @@ def _sort_keys(value: dict[str, Any], path: NodePath) -> list[str]:
         return last + 1 if key in _LAST else rank.get(key, last)
 
     return sorted(value, key=place)
-
-
-def _is_expression(path: NodePath) -> bool:
-    if any(step in _AUTHORS_ORDER - {"evidence"} for step in path[:-1]):
-        return False  # `{is: input.n}` may stay: what flow style would cut is quoted
-    is_claim = path[:2] == ("answer", "claims") and len(path) == 3
-    return path[-1] in EXPRESSION_KEYS or is_claim
 
 
 def _scalar(value: str, *, is_key: bool = False, in_flow: bool = False) -> str:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
+from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple
 
 from statediff.contract.authoring.numbering import Numbering, escaped
@@ -157,7 +158,7 @@ class Inferred:
 
         None where it left none.
         """
-        written = [(n, at) for _, n, value in self._written() if (at := instant(value))]
+        written = [(n, at) for n, value in self._written() if (at := instant(value))]
         ordered = sorted(at for _, at in written)
         noted = self.run.timeline and self.run.timeline.agent_finished_at
         if noted and _count(ordered, noted - NEAR, noted + NEAR):
@@ -192,14 +193,14 @@ class Inferred:
 
     @cached_property
     def _stamps(self) -> frozenset[datetime]:
-        found = (instant(value) for _, name, value in self._written() if _is_stamp_name(name))
+        found = (instant(value) for name, value in self._written() if _is_stamp_name(name))
         moment = self.moment
         return frozenset(at for at in found if at and moment and abs(at - moment) <= NEAR)
 
     def is_ahead(self, at: datetime) -> bool:
         """True if the harness's clock had not come to it, and nothing else shows another clock."""
         noted = self.run.timeline.agent_finished_at if self.run.timeline else None
-        stamps = [instant(v) for _, name, v in self._written() if _is_stamp_name(name)]
+        stamps = [instant(v) for name, v in self._written() if _is_stamp_name(name)]
         near = [of for of in stamps if of and abs(of - at) <= NEAR]
         return noted is not None and noted + ZONES < at and len(near) <= 1
 
@@ -234,15 +235,15 @@ class Inferred:
             for row in self.run.rows(before, name)
         )
 
-    def _written(self) -> Iterator[tuple[str, str, Observed]]:
-        """(type, name, value) of everything that the run wrote."""
+    def _written(self) -> Iterator[tuple[str, Observed]]:
+        """(name, value) of everything that the run wrote."""
         for delta in self.run.deltas:
             made = delta.after.fields if isinstance(delta.after, Entity) else ()
             for name, value in made:
-                yield from _with_inside(delta.type, name, value)
+                yield from _with_inside(name, value)
             if delta.op is Op.UPDATE and not isinstance(delta.after, Entity):
                 steps = [step for step in delta.steps if isinstance(step, str)]
-                yield from _with_inside(delta.type, (steps or [delta.path])[-1], delta.after)
+                yield from _with_inside((steps or [delta.path])[-1], delta.after)
 
     # ------------------------------------------------------------ keys
 
@@ -352,10 +353,10 @@ class Inferred:
 
     def _formula(self, name: str, field: str) -> str | None:
         entity = self.run.schema.by_name[name]
-        if field in entity.key or instant(_first(self.run.rows(self.run.after, name), field)):
-            return None
         states = (self.run.before, self.run.after)
         rows = [self.run.rows(state, name) for state in states]
+        if field in entity.key or instant(next((row.get(field) for row in rows[1]), None)):
+            return None
         wanted = [row.get(field) for side in rows for row in side]
         if not all(map(_is_number, wanted)) or len(set(wanted)) < LEAST:
             return None
@@ -375,15 +376,10 @@ class Inferred:
         every = [row for side in rows for row in side]
         own = [f.name for f in entity.fields if f.name != field and _counts(entity, f, every)]
         for one, two in combinations(own, 2):
-            for sign, apply in _OPERATORS:
-                yield (
-                    f"it.{name_text(one)} {sign} it.{name_text(two)}",
-                    [apply(r[one], r[two]) for r in every],
-                )
-            yield (
-                f"it.{name_text(two)} - it.{name_text(one)}",
-                [_OPERATORS[2][1](r[two], r[one]) for r in every],
-            )
+            for sign, a, b in (("*", one, two), ("+", one, two), ("-", one, two), ("-", two, one)):
+                apply = _OPERATORS[sign]
+                computed = [apply(row[a], row[b]) for row in every]
+                yield f"it.{name_text(a)} {sign} it.{name_text(b)}", computed
         if len(entity.key) != 1:
             return
         for child in self.run.schema.types:
@@ -396,12 +392,11 @@ class Inferred:
         sides = [self.run.rows(state, child.name) for state in (self.run.before, self.run.after)]
         both = [row for side in sides for row in side]
         numbers = [f.name for f in child.fields if _counts(child, f, both)]
-        amounts: list[tuple[str, Callable[[Row], Observed]]] = [("", lambda _: 1)]
+        amounts: list[tuple[str, Callable[[Row], Any]]] = [("", lambda _: 1)]
         of = {n: f"c.{name_text(n)}" for n in numbers}
-        amounts += [(of[n], lambda row, n=n: row[n]) for n in numbers]  # type: ignore[misc]  # its default binds it
+        amounts += [(of[n], itemgetter(n)) for n in numbers]
         amounts += [
-            (f"{of[a]} * {of[b]}", lambda row, a=a, b=b: _OPERATORS[0][1](row[a], row[b]))  # type: ignore[misc]  # its default binds it
-            for a, b in combinations(numbers, 2)
+            (f"{of[a]} * {of[b]}", partial(_product, a, b)) for a, b in combinations(numbers, 2)
         ]
         key = entity.key[0]
         for condition, holds in _conditions(child, by, both):
@@ -411,7 +406,7 @@ class Inferred:
                 for parents, children in zip(rows, sides, strict=True):
                     sums: dict[Observed, int | Decimal | float] = defaultdict(int)
                     for row in filter(holds, children):
-                        sums[row.get(by)] += amount(row)  # type: ignore[operator]  # numbers
+                        sums[row.get(by)] += amount(row)
                     computed += [sums.get(row[key], 0) for row in parents]
                 yield (
                     f"sum({text} for c in after.{type_text(child.name)} if {that})"
@@ -446,11 +441,20 @@ def common_formulas(runs: Sequence[Inferred]) -> Mapping[Place, Formula]:
     }
 
 
-_OPERATORS: Final[tuple[tuple[str, Callable[[Any, Any], Any]], ...]] = (
-    ("*", operator.mul),
-    ("+", operator.add),
-    ("-", operator.sub),
-)
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "*": operator.mul,
+    "+": operator.add,
+    "-": operator.sub,
+}
+
+
+def _product(one: str, other: str, row: Mapping[str, Any]) -> Any:
+    return row[one] * row[other]
+
+
+def _is_of(name: str, value: Observed, row: Row) -> bool:
+    """True if the field of the row holds the value."""
+    return row.get(name) == value and type(row.get(name)) is type(value)
 
 
 def _conditions(
@@ -464,16 +468,13 @@ def _conditions(
             continue
         name = field.name
         if None in values and any(v is not None for v in values):
-            yield f" and c.{name_text(name)} == null", lambda row, n=name: row.get(n) is None  # type: ignore[misc]  # its default binds it
+            yield f" and c.{name_text(name)} == null", partial(_is_of, name, None)
         few = {v for v in values if isinstance(v, bool | int | str)}
         if len(few) > MAX_VALUES or len(few) < LEAST:
             continue
         for value in sorted(few, key=repr):
             text = json.dumps(value, ensure_ascii=False)
-            yield (
-                f" and c.{name_text(name)} == {text}",
-                lambda row, n=name, v=value: row.get(n) == v and type(row.get(n)) is type(v),  # type: ignore[misc]  # its default binds it
-            )
+            yield f" and c.{name_text(name)} == {text}", partial(_is_of, name, value)
 
 
 def _counts(entity: EntityType, field: Field, rows: list[Row]) -> bool:
@@ -497,18 +498,14 @@ def _count(ordered: Sequence[datetime], least: datetime, most: datetime) -> int:
     return bisect(ordered, most) - bisect(ordered, least)
 
 
-def _first(rows: tuple[Row, ...], field: str) -> Observed:
-    return next((row.get(field) for row in rows), None)
-
-
 def _is_stamp_name(name: str) -> bool:
     return _STAMP.fullmatch(name) is not None and _AHEAD.search(name) is None
 
 
-def _with_inside(kind: str, name: str, value: Observed) -> Iterator[tuple[str, str, Observed]]:
+def _with_inside(name: str, value: Observed) -> Iterator[tuple[str, Observed]]:
     for steps, held in leaves(value):
         names = [step for step in steps if isinstance(step, str)]
-        yield kind, (names or [name])[-1], held
+        yield (names or [name])[-1], held
 
 
 def instant(value: object) -> datetime | None:

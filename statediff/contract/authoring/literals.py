@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Final
 
-from statediff.contract.language.written import name_text
+from statediff.contract.language.written import name_text, step_text
 from statediff.model.json_values import write_json
 from statediff.model.paths import Steps
 from statediff.model.values import Map, Observed, is_value, printable
@@ -66,9 +66,8 @@ def _scalar(value: object) -> str | None:
 
 def _odd(text: str) -> bool:
     """True if a reader of the draft would not see what is in the text."""
-    return printable(text.replace("\n", "").replace("\t", "")) != text.replace("\n", "").replace(
-        "\t", ""
-    )
+    plain = text.replace("\n", "").replace("\t", "")
+    return printable(plain) != plain
 
 
 def expression(value: Observed) -> str | None:
@@ -86,14 +85,6 @@ def expression(value: Observed) -> str | None:
 
 def expression_path(of: str, name: str, steps: Steps) -> str | None:
     """The place as an expression reads it; None where no expression can."""
-    text = f"{of}.{name_text(name)}"
-    for step in steps:
-        if isinstance(step, str):
-            text += (
-                f".{step}" if step.isidentifier() else f"[{json.dumps(step, ensure_ascii=False)}]"
-            )
-        elif isinstance(step, int):
-            text += f"[{step}]"
-        else:
-            return None
-    return text
+    if not all(isinstance(step, str | int) for step in steps):
+        return None
+    return f"{of}.{name_text(name)}" + "".join(map(step_text, steps))

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from statediff.contract.parts import Part
-from statediff.contract.yaml.reader import Document, read_document
+from statediff.contract.yaml.reader import read_document
 from statediff.contract.yaml.shape import as_model
-from statediff.errors import ContractError, Problem, UsageError
+from statediff.errors import ContractError, UsageError
 
 FILE: Final = "released.yaml"
 FORMAT: Final = "statediff/released/1"
@@ -103,32 +102,30 @@ class ReleasesDocument(Part):
     ] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Releases:
-    """The released versions, by `contract@version`."""
+Releases = Mapping[str, Release]
+"""The released versions, by `contract@version`."""
 
-    entries: Mapping[str, Release]
 
-    def bytes(self) -> bytes:
-        """The file: sorted, one line a fact, so that a change shows as one."""
-        lines = [
-            "# Released versions: the digest is of the contract file's bytes. Written by",
-            "# `statediff contract release` and `statediff contract sign-off`.",
-            f"released: {FORMAT}",
-            "contracts:" if self.entries else "contracts: {}",
+def written(releases: Releases) -> bytes:
+    """The file: sorted, one line a fact, so that a change shows as one."""
+    lines = [
+        "# Released versions: the digest is of the contract file's bytes. Written by",
+        "# `statediff contract release` and `statediff contract sign-off`.",
+        f"released: {FORMAT}",
+        "contracts:" if releases else "contracts: {}",
+    ]
+    for name, entry in sorted(releases.items()):
+        lines += [
+            f"  {_text(name)}:",
+            f"    digest: {_text(entry.digest)}",
+            f"    released_by: {_text(entry.released_by)}",
+            f"    on: {_text(entry.on)}",
         ]
-        for name, entry in sorted(self.entries.items()):
-            lines += [
-                f"  {_text(name)}:",
-                f"    digest: {_text(entry.digest)}",
-                f"    released_by: {_text(entry.released_by)}",
-                f"    on: {_text(entry.on)}",
-            ]
-            if entry.signed is not None:
-                lines.append(f"    signed: {_text(entry.signed)}")
-            if entry.reviewed is not None:
-                lines += _review_lines(entry.reviewed)
-        return ("\n".join(lines) + "\n").encode()
+        if entry.signed is not None:
+            lines.append(f"    signed: {_text(entry.signed)}")
+        if entry.reviewed is not None:
+            lines += _review_lines(entry.reviewed)
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _review_lines(review: SignOff) -> list[str]:
@@ -147,26 +144,22 @@ def _text(text: str) -> str:
 def read_releases(data: bytes, file: str) -> Releases:
     """The releases in `data`; `ContractError` with places for anything else."""
     document = read_document(data, file)
-    content = as_model(document, ReleasesDocument)
-    problems = tuple(_same_person(document, content))
-    if problems:
-        raise ContractError(problems)
-    return Releases(dict(content.contracts))
-
-
-def _same_person(document: Document, content: ReleasesDocument) -> list[Problem]:
-    return [
+    releases = as_model(document, ReleasesDocument).contracts
+    problems = tuple(
         document.problem(
             ("contracts", name, "reviewed"),
             f"{name} is signed off by {entry.released_by}, who released it",
             code="self-reviewed",
             hint="somebody else must review it",
         )
-        for name, entry in content.contracts.items()
+        for name, entry in releases.items()
         if entry.reviewed is not None
         and entry.reviewed.by is not None
         and same_person(entry.reviewed.by, entry.released_by)
-    ]
+    )
+    if problems:
+        raise ContractError(problems)
+    return releases
 
 
 def same_person(a: str, b: str) -> bool:
@@ -181,7 +174,7 @@ def identifier(contract: str, version: str) -> str:
 
 def add_release(releases: Releases, name: str, digest: str, by: str, on: str) -> Releases:
     """With a further version; `UsageError` if that version was released with other bytes."""
-    known = releases.entries.get(name)
+    known = releases.get(name)
     if known is not None:
         if known.digest == digest:
             raise UsageError(
@@ -193,12 +186,12 @@ def add_release(releases: Releases, name: str, digest: str, by: str, on: str) ->
             "raise its version"
         )
     _require_day(on)
-    return Releases({**releases.entries, name: Release(digest=digest, released_by=by, on=on)})
+    return {**releases, name: Release(digest=digest, released_by=by, on=on)}
 
 
 def add_sign_off(releases: Releases, name: str, digest: str, review: SignOff) -> Releases:
     """With a review of those bytes by somebody other than who released them; else `UsageError`."""
-    known = releases.entries.get(name)
+    known = releases.get(name)
     if known is None:
         raise UsageError(f"{name} is not released; run `statediff contract release` first")
     if known.digest != digest:
@@ -213,7 +206,7 @@ def add_sign_off(releases: Releases, name: str, digest: str, review: SignOff) ->
             f"{name} is signed off already, by {known.reviewed.by or 'a second reading'}"
         )
     _require_day(review.on)
-    return Releases({**releases.entries, name: known.model_copy(update={"reviewed": review})})
+    return {**releases, name: known.model_copy(update={"reviewed": review})}
 
 
 def _require_day(on: str) -> None:

@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from statediff.contract.binding.bound import Contract, EvidenceRule
-from statediff.contract.clauses.kind import Binder, JudgedAs, Locate, Policy, plain_value
+from statediff.contract.clauses.kind import Binder, JudgedAs, Locate, plain_value
 from statediff.contract.document.contract import KINDS, ContractDocument
-from statediff.contract.language.names import Scope
+from statediff.contract.language.names import Policy, Scope
 from statediff.contract.parts import seconds
 from statediff.errors import ContractError
 from statediff.model.schema import Schema
-
-__all__ = ["Policy", "bind", "plain_value"]
 
 
 def bind(
@@ -27,18 +25,10 @@ def bind(
     locate: Locate,
 ) -> Contract:
     """The contract over `schema`. Raises `ContractError` with every problem found."""
-    scope = Scope(
-        schema,
-        {name: plain_value(raw) for name, raw in document.inputs.items()},
-        document.answer.names,
-        {},
-        policy.literal,
-        policy.kind_of,
-        policy.excluded,
-        policy.misread,
-    )
+    inputs = {name: plain_value(raw) for name, raw in document.inputs.items()}
+    scope = Scope(schema, inputs, document.answer.names, policy=policy)
     reserved = frozenset({"frame"}).union(*(kind.reserved for kind in KINDS))
-    binder = Binder(schema, policy, locate, scope, reserved)
+    binder = Binder(locate, scope, reserved)
     bound: dict[JudgedAs, list[Any]] = {judged: [] for judged in JudgedAs}
     for kind in KINDS:
         written = (getattr(document, section) for section in kind.sections)
@@ -46,25 +36,20 @@ def bind(
     _check_evidence(binder, document)
     if binder.problems:
         raise ContractError(tuple(binder.problems))
+    single = (JudgedAs.ALTERNATIVES, JudgedAs.ACCESS)
+    held: dict[str, Any] = {
+        judged.value: next(iter(found), None) if judged in single else tuple(found)
+        for judged, found in bound.items()
+    }
     return Contract(
         document=document,
         digest=digest,
         schema=schema,
-        inputs=scope.inputs,
-        forbid=tuple(bound[JudgedAs.FORBIDDEN]),
-        require=tuple(bound[JudgedAs.REQUIRED]),
-        allow=tuple(bound[JudgedAs.ALLOWED]),
-        claims=tuple(bound[JudgedAs.CLAIM]),
-        effects=tuple(bound[JudgedAs.EFFECT]),
+        inputs=inputs,
         evidence=tuple(_evidence(document)),
         frame_is_open=document.frame != "closed",
         excluded=policy.excluded,
-        derived=tuple(bound[JudgedAs.DERIVED]),
-        alternatives=next(iter(bound[JudgedAs.ALTERNATIVES]), None),
-        steps=tuple(bound[JudgedAs.STEP]),
-        actions=tuple(bound[JudgedAs.ACTION]),
-        turns=tuple(bound[JudgedAs.TURN]),
-        access=next(iter(bound[JudgedAs.ACCESS]), None),
+        **held,
     )
 
 

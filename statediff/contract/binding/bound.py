@@ -117,6 +117,12 @@ class Contract:
         """The patterns that may explain a change in some branch, or without one."""
         return self.explaining + tuple(p for b in self.branches for p in b.explaining)
 
+    @cached_property
+    def _over_states(self) -> tuple[Pattern | Condition, ...]:
+        """The clauses of forbid, require and allow, those of branches too."""
+        own = (*self.forbid, *self.require, *self.allow)
+        return own + tuple(c for b in self.branches for c in (*b.forbid, *b.require, *b.allow))
+
     @property
     def asks_how_it_ended(self) -> bool:
         """True where a clause reads how the run ended."""
@@ -130,22 +136,15 @@ class Contract:
     @cached_property
     def _read_of_run(self) -> frozenset[str]:
         """The facts of the run itself that clauses read."""
-        inner = (c for b in self.branches for c in (*b.forbid, *b.require, *b.allow))
-        every = (
-            *self.forbid, *self.require, *self.allow, *self.claims,
-            *self.effects, *self.assertions, *inner,
-        )  # fmt: skip
+        every = (*self._over_states, *self.claims, *self.effects, *self.assertions)
         reads = (read for clause in every for read in clause.reads)
         return frozenset(read.field for read in reads if read.root == "run")
 
     @cached_property
     def followed(self) -> frozenset[str]:
         """The sources of which some clause asks what was between the ends, or who changed it."""
-        clauses = [*self.forbid, *self.require, *self.allow]
-        for branch in self.branches:
-            clauses += (*branch.forbid, *branch.require, *branch.allow)
         types: set[str] = set()
-        for clause in clauses:
+        for clause in self._over_states:
             if isinstance(clause, Pattern):
                 types |= set(clause.types if clause.during_run or clause.by is not None else ())
             elif clause.during_run:

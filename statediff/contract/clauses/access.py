@@ -300,7 +300,7 @@ class _AccessBinder:
         if held is None:
             self._no_subsystem((*path, "in"), name, known)
             return None
-        entity = self.binder.schema.by_name[held.type]
+        entity = self.binder.scope.schema.by_name[held.type]
         node = self.binder.expression((*path, "where"), where, {"it": EntityT(held.type)})
         if where is not None and node is None:
             return None
@@ -324,7 +324,8 @@ class _AccessBinder:
         shelves = tuple(shelf for shelf in found if shelf is not None)
         if len(shelves) < len(found) or (document.when is not None and when is None):
             return None
-        reads = _clause_reads(when, shelves)
+        asked = frozenset[Read]() if when is None else footprint(when)
+        reads = asked.union({_LOG}, *(shelf.footprint for shelf in shelves))
         if not isinstance(document.in_, str):
             said = " and ".join(self._artifacts(shelf, "every") for shelf in shelves)
             said = _with_condition(when, f"{said} has been looked at.")
@@ -384,11 +385,6 @@ def _reads(entity: EntityType, *nodes: Node | None) -> frozenset[Read]:
     """The reads of expressions over an entity, and of its key."""
     own = {Read("before", entity.name, field) for field in ("", *entity.key)}
     return frozenset(own).union(*(footprint(node) for node in nodes if node is not None))
-
-
-def _clause_reads(when: Node | None, shelves: tuple[Shelf, ...]) -> frozenset[Read]:
-    asked = frozenset() if when is None else footprint(when)
-    return frozenset({_LOG}) | asked.union(*(shelf.footprint for shelf in shelves))
 
 
 def _with_condition(when: Node | None, said: str) -> str:

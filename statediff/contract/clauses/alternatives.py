@@ -17,8 +17,9 @@ from statediff.contract.clauses.patterns import (
     bind_clauses,
     bind_patterns,
 )
-from statediff.contract.language.english import branches_sentence
+from statediff.contract.language.english import words
 from statediff.contract.parts import Identifier, Part
+from statediff.model.values import printable
 from statediff.model.verdict import Stage
 
 # ---------------------------------------------------------------- as written
@@ -100,9 +101,13 @@ def _bind(
         )
         for name, branch in written.items()
     )
-    because, names = disputed or "", [branch.name for branch in branches]
-    name = "disputed" if disputed else "any_of"
-    yield Alternatives(name, branches, branches_sentence(names, because), because)
+    listed = ", ".join(map(words, written))
+    if disputed:
+        sentence = f"By every reading ({listed}) this is right; {printable(disputed)}."
+        yield Alternatives("disputed", branches, sentence, disputed)
+    else:
+        sentence = f"One of these is done, and nothing else: {listed}."
+        yield Alternatives("any_of", branches, sentence)
 
 
 ALTERNATIVES: Final = ClauseKind(

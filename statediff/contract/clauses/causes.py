@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 from statediff.model.codes import Truth
 from statediff.model.delta import Delta, Entity, Op
 from statediff.model.readings import Timeline
-from statediff.model.schema import COUNT, COUNTERS, Counted, Effect, EntityType, ForeignKey, Schema
+from statediff.model.schema import COUNT, COUNTERS, Counted, Effect, ForeignKey, Schema
 from statediff.model.values import ABSENT, Key, is_value, key_order, same
 
 Reason: TypeAlias = tuple[Delta, ...]
@@ -103,21 +103,20 @@ class Tied:
 
     def reasons(self, delta: Delta) -> tuple[Reason, ...]:
         """Each set of changes from which the change follows, if all of them are explained."""
-        if delta.type == COUNTERS:
-            return tuple(self._of_counter(delta))
-        entity = self.schema.by_name.get(delta.type)
-        if entity is None:
-            return ()
-        return tuple(self._of_tie(delta, entity))
+        return tuple(self._reasons(delta))
 
-    def _of_tie(self, delta: Delta, entity: EntityType) -> Iterator[Reason]:
-        """The row itself, and the rows that it refers to."""
-        if delta.op is Op.UPDATE and not delta.steps:
-            field = entity.by_name.get(delta.path)
-            if field is not None and (field.computed_from or field.is_stamp):
-                yield from self._of_row(delta, field.computed_from)
-        for foreign in entity.foreign:
-            yield from self._of_reference(delta, foreign)
+    def _reasons(self, delta: Delta) -> Iterator[Reason]:
+        """By its counter, or by its row itself and the rows that it refers to."""
+        entity = self.schema.by_name.get(delta.type)
+        if delta.type == COUNTERS:
+            yield from self._of_counter(delta)
+        elif entity is not None:
+            if delta.op is Op.UPDATE and not delta.steps:
+                field = entity.by_name.get(delta.path)
+                if field is not None and (field.computed_from or field.is_stamp):
+                    yield from self._of_row(delta, field.computed_from)
+            for foreign in entity.foreign:
+                yield from self._of_reference(delta, foreign)
 
     # ------------------------------------------------------------ the row itself
 

@@ -392,7 +392,7 @@ class _RunBinder:
             Read(side, kind.type, name)
             for kind in (one, two)
             for side in ("before", "after")
-            for name in ("", *(f.name for f in self.binder.schema.by_name[kind.type].fields))
+            for name in ("", *(f.name for f in self.binder.scope.schema.by_name[kind.type].fields))
         }
         sentence = f"{_happening(first)} before {_happening(then, 'a')}."
         return Order(name, sentence, frozenset(reads), one, two)

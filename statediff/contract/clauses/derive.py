@@ -106,7 +106,7 @@ def _derived_field(binder: Binder, path: Path, raw: Derive, name: str) -> Derive
     node = binder.expression((*path, "is"), raw.is_, {"it": EntityT(entity.name)}, boolean=False)
     if node is None:
         return None
-    kind = binder.policy.kind_of(entity.name, spec.name) or spec.kind
+    kind = binder.scope.policy.kind_of(entity.name, spec.name) or spec.kind
     kind = Kind.ANY if inside.steps else kind
     held = type_of_field(kind, spec.reference)
     wrong = _not_of_one_state(node)
@@ -190,8 +190,8 @@ def _tie(loop: Loop, entity: EntityType, binder: Binder) -> tuple[str, str] | No
             continue
         if (_variable(one), _variable(own)) != (loop.name, "it"):
             continue
-        keyless = binder.schema.by_name[one.entity_type].is_keyless
-        ruled = binder.policy.literal(one.entity_type, one.field, one.part) is not None
+        keyless = binder.scope.schema.by_name[one.entity_type].is_keyless
+        ruled = binder.scope.policy.literal(one.entity_type, one.field, one.part) is not None
         return None if keyless or ruled else (one.entity_type, one.field)
     return None
 
@@ -204,7 +204,7 @@ def _field(binder: Binder, path: Path, named: str) -> tuple[EntityType, Field, F
     """The type, its field and the one place in it that the system keeps."""
     at: Path = (*path, "field")
     try:
-        entity, spec, steps = locate(binder.schema, named, 0)
+        entity, spec, steps = locate(binder.scope.schema, named, 0)
     except RuleError as error:
         binder.problem(at, error.message, "" if "." in named else "write TYPE.FIELD")
         return None
@@ -212,7 +212,7 @@ def _field(binder: Binder, path: Path, named: str) -> tuple[EntityType, Field, F
         binder.problem(at, f"{named} is a type", "write TYPE.FIELD")
         return None
     inside = FieldPath(spec.name, steps)
-    rule = binder.policy.excluded(entity.name, spec.name)
+    rule = binder.scope.policy.excluded(entity.name, spec.name)
     wrong = binder.misread(entity, inside, is_whole=True)
     if entity.is_keyless:
         binder.problem(

@@ -150,9 +150,10 @@ def _effect(binder: Binder, path: Path, raw: Effect) -> BoundEffect | None:
     actor = binder.expression((*path, "actor"), raw.actor, variables)
     if (raw.authorized_by and node is None) or (raw.actor and actor is None):
         return None
-    undoing = None
-    if isinstance(raw.compensation, Compensation):
-        undoing = _undoing(binder, (*path, "compensation"), variables, raw.compensation)
+    undoing, compensation = None, raw.compensation
+    if isinstance(compensation, Compensation):
+        undoing = _undoing(binder, (*path, "compensation"), variables, compensation)
+        compensation = compensation.tool
     nodes = [n for n in (node, actor, *_computed(undoing)) if n is not None]
     return BoundEffect(
         id=name,
@@ -161,7 +162,7 @@ def _effect(binder: Binder, path: Path, raw: Effect) -> BoundEffect | None:
         label=None if raw.reversibility is None else Label(raw.reversibility),
         authorized_by=node,
         text=raw.authorized_by or "",
-        compensation=undoing.tool if undoing else _name(raw.compensation),
+        compensation=compensation,
         is_retry_safe=raw.retry_safe,
         sentence=_sentence(key, type_name, node, actor),
         reads=frozenset[Read]().union(*map(footprint, nodes)),
@@ -177,10 +178,6 @@ def _sentence(key: str, type_name: str, node: Node | None, actor: Node | None) -
     if node is not None:
         sentence += f": {condition(node, own)}"
     return sentence + ("." if actor is None else f"; in whose name: {operand(actor, own)}.")
-
-
-def _name(compensation: str | Compensation | None) -> str | None:
-    return compensation if isinstance(compensation, str) else None
 
 
 def _undoing(

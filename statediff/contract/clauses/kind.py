@@ -21,14 +21,13 @@ from statediff.contract.language.kinds import (
     suggest,
     type_of_field,
 )
-from statediff.contract.language.names import Literals, Misread
 from statediff.contract.language.parser import ExpressionError, Scope, parse
 from statediff.contract.language.syntax import UNWRITTEN, Canonical, Node, Type
 from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
 from statediff.model.delta import Op
-from statediff.model.paths import FieldPath, Selection
-from statediff.model.schema import NESTED, EntityType, Field, Kind, Schema
+from statediff.model.paths import FieldPath
+from statediff.model.schema import NESTED, EntityType, Field, Kind
 from statediff.model.values import Map, Value
 
 Path: TypeAlias = NodePath
@@ -116,18 +115,6 @@ class ClauseKind:
         return tuple(document)
 
 
-@dataclass(frozen=True)
-class Policy:
-    """The rules of stage 3 and Ω about fields, for the binder; the contract layer knows neither."""
-
-    literal: Literals = lambda _t, _f, _s: None
-    kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
-    excluded: Callable[[str, str], str | None] = lambda _t, _f: None
-    removed: Callable[[str, str], tuple[Selection, ...]] = lambda _t, _f: ()
-    """The selections that Ω or ν removes inside the values of a field."""
-    misread: Misread = lambda _t, _f, _s, _w: None
-
-
 def plain_value(raw: Any) -> Value:
     """A value of a document (input or literal) as a value of the model."""
     match raw:
@@ -144,10 +131,8 @@ def plain_value(raw: Any) -> Value:
 
 @dataclass
 class Binder:
-    """Binds clauses over one schema; it collects ids, and the problems it meets."""
+    """Binds clauses over the scope's schema; it collects ids, and the problems it meets."""
 
-    schema: Schema
-    policy: Policy
     locate: Locate
     scope: Scope
     reserved: frozenset[str] = frozenset()
@@ -216,13 +201,13 @@ class Binder:
                 f"{entity.name}.{path.field} is {kind}: there is nothing inside it",
                 "say `type: json` in the state schema if it holds JSON",
             )
-        wrong = self.policy.misread(entity.name, path.field, path.steps, is_whole)
+        wrong = self.scope.policy.misread(entity.name, path.field, path.steps, is_whole)
         return None if wrong is None else (wrong, "")
 
     def field_value(self, at: Path, entity: EntityType, name: str, node: Node) -> Node | None:
         """The value that a field must equal, under its rules; None with its problem noted."""
         spec = entity.by_name.get(name) or Field(name, Kind.ANY)
-        kind = self.policy.kind_of(entity.name, name) or spec.kind
+        kind = self.scope.policy.kind_of(entity.name, name) or spec.kind
         expected = type_of_field(kind, spec.reference)
         node = as_time(node, expected)
         if not comparable(expected, node.type):
@@ -233,17 +218,17 @@ class Binder:
 
     def through_rules(self, node: Node, type_name: str, path: FieldPath) -> Node:
         """The expression under the rules of the place that it is compared with."""
-        apply = self.policy.literal(type_name, path.field, path.steps)
+        apply = self.scope.policy.literal(type_name, path.field, path.steps)
         if apply is None:
             return node
         return Canonical(node.type, UNWRITTEN, node, type_name, path.field, apply)
 
     def entity(self, path: Path, name: str) -> EntityType | None:
         """The entity type of that name; None with its problem noted."""
-        found = self.schema.by_name.get(name)
+        found = self.scope.schema.by_name.get(name)
         if found is None:
-            own = ", ".join(t for t in self.schema.by_name if not t.startswith("db."))
-            hint = suggest(name, self.schema.by_name) or "known: " + own[:MAX_KNOWN]
+            own = ", ".join(t for t in self.scope.schema.by_name if not t.startswith("db."))
+            hint = suggest(name, self.scope.schema.by_name) or "known: " + own[:MAX_KNOWN]
             self.problem(path, f"unknown entity type `{name}`", hint, code="unknown-name")
         return found
 
@@ -254,7 +239,7 @@ class Binder:
         found: list[EntityType] = []
         relation: str | None = None
         for name in names:
-            entity = self.schema.by_name.get(name)
+            entity = self.scope.schema.by_name.get(name)
             holder = self._holder(name) if key in RELATIONS else None
             if entity is not None and (holder is None or not entity.is_late):
                 self._check_inside(path, key, name)
@@ -279,14 +264,14 @@ class Binder:
         """The type whose reference is called so, `TYPE.field`; the longest type wins."""
         dots = [at for at, character in enumerate(name) if character == "."]
         for dot in reversed(dots):
-            entity = self.schema.by_name.get(name[:dot])
+            entity = self.scope.schema.by_name.get(name[:dot])
             spec = None if entity is None else entity.by_name.get(name[dot + 1 :])
             if spec is not None and spec.reference is not None:
                 return entity
         return None
 
     def _check_inside(self, path: Path, key: str, name: str) -> None:
-        rule = self.policy.excluded(name, "")
+        rule = self.scope.policy.excluded(name, "")
         if rule is not None:
             self.problem(
                 (*path, key),

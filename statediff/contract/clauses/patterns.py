@@ -24,7 +24,6 @@ from statediff.contract.clauses.kind import (
     plain_value,
 )
 from statediff.contract.language.english import (
-    PatternWords,
     condition,
     operand,
     pattern_sentence,
@@ -357,7 +356,7 @@ class PatternBinder:
                 (field, steps)
                 for field in dict.fromkeys(fields or ())
                 for entity in entities
-                for steps in binder.policy.removed(entity.name, field)
+                for steps in binder.scope.policy.removed(entity.name, field)
             ),
         )
 
@@ -393,20 +392,16 @@ class PatternBinder:
     ) -> str:
         clause, first = self.clause, entities[0].name
         own, that = f"the {first.replace('_', ' ')}", conditions.that[first]
-        low, high, every = count
-        words = PatternWords(
-            section="allow" if self.stage is None else self.stage.value,
-            operation=str(clause.operation),
-            types=tuple(e.name for e in entities),
+        sentence = pattern_sentence(
+            "allow" if self.stage is None else self.stage.value,
+            str(clause.operation),
+            tuple(e.name for e in entities),
+            count,
             where=conditions.sentence(first, own),
             fields=clause.fields,
-            relation=relation,
-            low=low,
-            high=high,
-            is_every=every,
             that="" if that is None else condition(that, own),
+            relation=relation,
         )
-        sentence = pattern_sentence(words)
         if clause.during != "run":
             return sentence
         is_required = self.stage is Stage.REQUIRE
@@ -476,7 +471,7 @@ class PatternBinder:
             message = f"{entity.name} has no field `{name}`"
             self._problem(below, message, suggest(name, entity.by_name), code="unknown-name")
             return False
-        rule = self.binder.policy.excluded(entity.name, name)
+        rule = self.binder.scope.policy.excluded(entity.name, name)
         if rule is not None and (name in entity.by_name or below[0] != "fields"):
             message = f"{entity.name}.{name} lies outside the boundary ({rule})"
             self._problem(below, message, code="boundary")

@@ -39,7 +39,8 @@ def clause_ids(contract: ContractDocument) -> dict[str, tuple[str, ...]]:
 
 def parse_document(data: bytes, file: str) -> tuple[Document, ContractDocument]:
     """The contract in `data`, with ids distinct; `file` is the name used in messages."""
-    return checked(read_document(data, file))
+    document = read_document(data, file)
+    return document, checked(document)
 
 
 def fixed(data: bytes, file: str) -> bytes:
@@ -56,12 +57,12 @@ def fixed(data: bytes, file: str) -> bytes:
         return data
 
 
-def checked(document: Document) -> tuple[Document, ContractDocument]:
-    """`parse_document` of a file that was read."""
+def checked(document: Document) -> ContractDocument:
+    """The contract that a file holds, with ids distinct."""
     contract = _expanded(document, as_model(document, ContractDocument))
     if repeated := tuple(_repeated_ids(document, contract)):
         raise ContractError(repeated)
-    return document, contract
+    return contract
 
 
 def _expanded(document: Document, contract: ContractDocument) -> ContractDocument:

@@ -48,7 +48,6 @@ class _Refinement:
             for name, entity in file.content.entities.items()
             if entity.source in (None, source)
         }
-        self.elsewhere = frozenset(file.content.entities) - frozenset(self.entities)
         self.source = source
         self.problems: list[Problem] = []
 
@@ -95,6 +94,32 @@ class _Refinement:
             self.document.problem(("entities", *path), message, code=code, hint=hint, at_key=at_key)
         )
 
+    def _twice(self, what: str, path: NodePath, found: str, owner: str, *, at_key: bool) -> None:
+        self._problem(
+            path,
+            f"expected a {what} of its own, found `{found}`, which `{owner}` describes",
+            f"{what}-twice",
+            at_key=at_key,
+        )
+
+    def _clash(self, what: str, path: NodePath, name: str) -> None:
+        self._problem(
+            path,
+            f"expected a name of its own, found `{name}`, the name of a {what} that the file does "
+            "not list",
+            "name-clash",
+            f"list that {what} under another name",
+            at_key=True,
+        )
+
+    def _no_field(self, path: NodePath, name: str, by_name: Mapping[str, Field]) -> None:
+        self._problem(
+            path,
+            f"`{path[1]}`: expected a field of `{path[0]}`, found `{name}`",
+            "unknown-field",
+            did_you_mean(name, tuple(by_name)),
+        )
+
     def _chosen(self) -> dict[str, EntityType]:
         """The catalogue's type for each entity of the file, by logical name."""
         by_table = {t.source_table: t for t in self.schema.types}
@@ -115,13 +140,7 @@ class _Refinement:
                         at_key=not entity.table,
                     )
             elif table in owner:
-                self._problem(
-                    path,
-                    f"expected a table of its own, found `{table}`, which "
-                    f"`{owner[table]}` describes",
-                    "table-twice",
-                    at_key=not entity.table,
-                )
+                self._twice("table", path, table, owner[table], at_key=not entity.table)
             else:
                 chosen[name], owner[table] = found, name
         return chosen
@@ -145,14 +164,7 @@ class _Refinement:
         kept = {t.name for t in self.schema.types if t.name not in renamed}
         for name in renamed.values():
             if name in kept:
-                self._problem(
-                    (name,),
-                    f"expected a name of its own, found `{name}`, the name of "
-                    "a table that the file does not list",
-                    "name-clash",
-                    "list that table under another name",
-                    at_key=True,
-                )
+                self._clash("table", (name,), name)
 
     def _entity(
         self, name: str, entity: EntityRefinement, found: EntityType, renamed: Mapping[str, str]
@@ -204,12 +216,7 @@ class _Refinement:
             key = entity.key
             for index, part in enumerate(key):
                 if part not in by_name:
-                    self._problem(
-                        (name, "key", index),
-                        f"`key`: expected a field of `{name}`, found `{part}`",
-                        "unknown-field",
-                        did_you_mean(part, tuple(by_name)),
-                    )
+                    self._no_field((name, "key", index), part, by_name)
         for part in key:
             if part in by_name and by_name[part].digest_above_bytes is not None:
                 self._problem(
@@ -233,12 +240,7 @@ class _Refinement:
             deleted_when = entity.deleted_when
             marker = by_name.get(deleted_when)
             if marker is None:
-                self._problem(
-                    (name, "deleted_when"),
-                    f"`deleted_when`: expected a field of `{name}`, found `{deleted_when}`",
-                    "unknown-field",
-                    did_you_mean(deleted_when, tuple(by_name)),
-                )
+                self._no_field((name, "deleted_when"), deleted_when, by_name)
             elif marker.kind is not Kind.BOOL and not marker.is_nullable:
                 self._problem(
                     (name, "deleted_when"),
@@ -268,26 +270,13 @@ class _Refinement:
                     at_key=not field.column,
                 )
             elif column in owner:
-                self._problem(
-                    path,
-                    f"expected a column of its own, found `{column}`, which "
-                    f"`{owner[column]}` describes",
-                    "column-twice",
-                    at_key=not field.column,
-                )
+                self._twice("column", path, column, owner[column], at_key=not field.column)
             else:
                 logical[by_column[column]], owner[column] = field_name, field_name
         kept = {f.name for f in found.fields if f.source_column not in owner}
         for field_name in owner.values():
             if field_name in kept:
-                self._problem(
-                    (name, "fields", field_name),
-                    "expected a name of its own, found "
-                    f"`{field_name}`, the name of a column that the file does not list",
-                    "name-clash",
-                    "list that column under another name",
-                    at_key=True,
-                )
+                self._clash("column", (name, "fields", field_name), field_name)
         return logical
 
     def _field(
@@ -352,20 +341,14 @@ class _Refinement:
         self, path: NodePath, name: str, told: FieldRefinement, kind: Kind, zone: str | None
     ) -> None:
         """The zone and the form are those of an instant, and do not contradict each other."""
-        if told.zone and kind is not Kind.TIMESTAMP:
-            self._problem(
-                (*path, "zone"),
-                f"`zone`: expected a timestamp, found `{name}`, which is {kind.value}",
-                "wrong-field",
-                "give it `type: timestamp`",
-            )
-        if told.form is not None and kind not in INSTANTS:
-            self._problem(
-                (*path, "form"),
-                f"`form`: expected a timestamp, found `{name}`, which is {kind.value}",
-                "wrong-field",
-                "give it `type: timestamp`",
-            )
+        for key, is_one in (("zone", kind is Kind.TIMESTAMP), ("form", kind in INSTANTS)):
+            if getattr(told, key) is not None and not is_one:
+                self._problem(
+                    (*path, key),
+                    f"`{key}`: expected a timestamp, found `{name}`, which is {kind.value}",
+                    "wrong-field",
+                    "give it `type: timestamp`",
+                )
         if told.form is not None and zone is not None and has_offset(told.form):
             self._problem(
                 (*path, "form"),
@@ -377,7 +360,7 @@ class _Refinement:
     def _known_types(self, renamed: Mapping[str, str]) -> frozenset[str]:
         # Entities of the file that this source lacks may stand in another one.
         here = frozenset(renamed.get(t.name, t.name) for t in self.schema.types)
-        return here | self.elsewhere | frozenset(self.entities)
+        return here | frozenset(self.content.entities)
 
     def _check_references(self, types: Mapping[str, EntityType]) -> None:
         """A reference the file made, or whose target's key it set, points to a single-field key."""

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Annotated, Any, Final, Literal
@@ -244,9 +245,7 @@ class ToolEntry(Part):
                 raise ValueError(f"the command cannot be split: {error}") from error
         if self.class_ == "read" and len(self.statements) > 1:
             raise ValueError("a tool of class read has one statement")
-        for statement in self.statements:
-            if any(found[2] for found in MARK.finditer(statement)):
-                raise ValueError("an argument is `:name`, not `?`")
+        _refuse_unknown(self.statements, self.arguments.keys())
         if self.acknowledges is not None and self.class_ == "read":
             raise ValueError("a tool of class read changes nothing that it could acknowledge")
         unknown = sorted((self.used | self._told) - self.arguments.keys())
@@ -368,13 +367,7 @@ class SandboxDocument(Part):
     about: Text = ""
     real: Sentences = ()
     simulated: Sentences = ()
-    sources: Annotated[
-        dict[Identifier, SourceEntry],
-        Described(
-            min_length=1,
-            description="a mapping of sources to their kinds and what they are made of",
-        ),
-    ]
+    sources: Annotated[Sources, Described(min_length=1)]
     tools: Annotated[
         tuple[ToolEntry, ...],
         Described(description="a list of tools of its own that agents are offered"),
@@ -400,14 +393,15 @@ class SandboxDocument(Part):
 
 def load_sandbox_file(path: Path) -> tuple[Document, SandboxDocument]:
     """The sandbox in a file. `UsageError`: no readable file; `ContractError`: no sandbox."""
-    data, file = read_bytes(path), str(path)
+    data = read_bytes(path)
     with _READING:  # many sandboxes that start at once read the same file many times
-        if _read.get(file, (b"",))[0] != data:
-            document = read_document(data, file)
-            _read[file] = (data, document, as_model(document, SandboxDocument))
-        _, document, content = _read[file]
-        return document, content
+        return _read(data, str(path))
 
 
 _READING: Final = Lock()
-_read: Final[dict[str, tuple[bytes, Document, SandboxDocument]]] = {}
+
+
+@lru_cache(maxsize=16)
+def _read(data: bytes, file: str) -> tuple[Document, SandboxDocument]:
+    document = read_document(data, file)
+    return document, as_model(document, SandboxDocument)

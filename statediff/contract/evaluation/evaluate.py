@@ -100,6 +100,10 @@ from statediff.model.values import (
     key_order,
 )
 
+_TESTS: Final = frozenset(
+    {"contains", "ends_with", "matches", "mentions", "search", "starts_with", "within"}
+)
+"""Conditions over known values (`texts.apply_test`)."""
 _CUT: Final = 61
 """Characters of a text that an explanation keeps; reports show no more of a value."""
 
@@ -124,15 +128,7 @@ def outcomes(node: Node, context: EvalContext, env: Env) -> int:
         case Reaches(start=start, goal=goal):
             ends = evaluate(start, context, env), evaluate(goal, context, env)
             return reaching(node, *ends, context)
-        case Call(
-            name="matches"
-            | "search"
-            | "contains"
-            | "mentions"
-            | "starts_with"
-            | "ends_with"
-            | "within"
-        ):
+        case Call(name=name) if name in _TESTS:
             return _test(node, context, env)
         case Call(name="same_items"):
             return same_items(EVALUATOR, node, context, env)

@@ -14,7 +14,7 @@ The walk goes backwards from the goal and is kept, so that asking of many entiti
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -63,8 +63,6 @@ UNSEEN: Final = _Mark("unseen")
 
 MAX_STEPS_SHOWN: Final = 10
 """Steps of a path that are kept; the others are counted."""
-INDEXED_AFTER: Final = 8
-"""Entities of which a column is searched for their rows, before it gets an index."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,6 @@ class _Road:
         self.targets: list[Name] = []
         self.to_any: list[tuple[Name, Cause]] = []
         """Rows that lead from this to an entity that is not known."""
-        self._asked = 0
         self.from_any: dict[Name, Cause] = {}
         """Entities that a row leads to from one that is not known."""
         columns = look(hop, view, fields)
@@ -173,8 +170,9 @@ class _Road:
         hop = self.hop
         ends = ((self.sources, hop.source), (self.targets, hop.target))
         for at in sorted({at for end, _ in ends for at, n in enumerate(end) if type(n) is Unknown}):
-            unknown = next((f, end[at]) for end, f in ends if type(end[at]) is Unknown)
-            why = _field_cause(hop.entity, side, *unknown)
+            field, unknown = next((f, end[at]) for end, f in ends if type(end[at]) is Unknown)
+            [said] = unknown.causes
+            why = Reason.FIELD(entity_type=hop.entity, field=field, side=side, cause=cause(said))
             source, target = self.sources[at], self.targets[at]
             self.sources[at] = self.targets[at] = NOWHERE
             if source is NOWHERE or target is NOWHERE:
@@ -185,25 +183,14 @@ class _Road:
                 self.from_any.setdefault(target, why)
 
     @cached_property
-    def into(self) -> _Index:
-        """The rows that lead to each entity."""
-        return _Index(self.targets)
+    def into(self) -> Mapping[Name, list[int]]:
+        """The rows that lead to each entity, in key order."""
+        return _places(self.targets)
 
     @cached_property
-    def _out_of(self) -> _Index:
-        return _Index(self.sources)
-
-    def out_of(self, name: Name) -> Iterable[int]:
-        """The rows that lead away from the entity, in key order."""
-        self._asked += 1
-        if self._asked > INDEXED_AFTER:
-            return self._out_of.rows(name)
-        found: list[int] = []
-        while True:
-            try:
-                found.append(self.sources.index(name, found[-1] + 1 if found else 0))
-            except ValueError:
-                return found
+    def out_of(self) -> Mapping[Name, list[int]]:
+        """The rows that lead away from each entity, in key order."""
+        return _places(self.sources)
 
     @cached_property
     def rows_known(self) -> frozenset[Name]:
@@ -257,30 +244,11 @@ def _seen_name(observed: Observed) -> Name:
     return _name(observed)
 
 
-def _field_cause(entity: str, side: str, field: str, unknown: Unknown) -> Cause:
-    [why] = unknown.causes
-    return Reason.FIELD(entity_type=entity, field=field, side=side, cause=cause(why))
-
-
-class _Index:
-    """The places of each name in a column: its first place, and after each place the next one."""
-
-    def __init__(self, names: list[Name]) -> None:
-        first: dict[Name, int] = {}
-        last = len(names)
-        following = [last] * last
-        for at in range(last - 1, -1, -1):
-            name = names[at]
-            following[at] = first.get(name, last)
-            first[name] = at
-        self._first, self._following, self._last = first, following, last
-
-    def rows(self, name: Name) -> Iterator[int]:
-        """The places of the name, in order."""
-        at = self._first.get(name, self._last)
-        while at < self._last:
-            yield at
-            at = self._following[at]
+def _places(names: list[Name]) -> Mapping[Name, list[int]]:
+    found: dict[Name, list[int]] = {}
+    for at, name in enumerate(names):
+        found.setdefault(name, []).append(at)
+    return found
 
 
 # ---------------------------------------------------------------- walks
@@ -351,12 +319,12 @@ class _Roads:
                             queue.append((source_type, source))
         return found
 
-    def _rows_into(self, road: _Road, name: Name) -> Any:
+    def _rows_into(self, road: _Road, name: Name) -> Iterable[int]:
         if name is ALL or name is UNSEEN:
             known = self.rows_known[road.hop.target_type] if name is UNSEEN else frozenset()
             others = enumerate(road.targets)
             return (at for at, to in others if to is not NOWHERE and to not in known)
-        return road.into.rows(name)
+        return road.into.get(name, ())
 
     def _doubts_into(
         self, road: _Road, name: Name, fired: set[Hop]
@@ -430,7 +398,7 @@ def _way(roads: _Roads, walk: _Walk, at: tuple[str, Name], last: EntityRef) -> W
             if road.hop.source_type != at[0]:
                 continue
             type_name, there = road.hop.target_type, walk[road.hop.target_type]
-            for place in road.out_of(at[1]):
+            for place in road.out_of.get(at[1], ()):
                 target = road.targets[place]
                 if target in there:
                     rank = there[target].distance, type_name, _order(target), number, place

@@ -7,10 +7,10 @@ the contract has it. Wording only; nothing here decides anything.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from statediff.contract.language.kinds import is_time
 from statediff.contract.language.syntax import (
     And,
     AnswerOf,
@@ -62,7 +62,6 @@ _RELATIONS_OF_TIMES = {
     ">": "is after",
     ">=": "is not before",
 }
-_TIMES: Final = frozenset({Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.DATE})
 _WHEN = {
     "now": "at that moment",
     "before": "before the run",
@@ -192,16 +191,15 @@ def _is_plain(node: Node) -> bool:
     """True if it is said without a name for something, a negation around it, or an inner list."""
     parts = tuple(walk(node))
     loops = [part for part in parts if isinstance(part, Comprehension)]
-    is_named = any(len(each.loops) > 1 or _speaks_of_own(each) for each in loops)
+    # The clause's own entity may be spoken of inside a loop, too.
+    own = any(
+        isinstance(p, Variable) and p.name in ("it", "new") for each in loops for p in walk(each)
+    )
+    is_named = own or any(len(each.loops) > 1 for each in loops)
     is_nested = any(isinstance(part, Or) and _has(part, Or, And) for part in parts)
     is_far = any(isinstance(part, Lookup) and _is_far(part) for part in parts)
     is_odd = is_named or is_nested or is_far or len(loops) > 1
     return not (is_odd or _has(node, Not, Reaches) or isinstance(node, Not | Reaches))
-
-
-def _speaks_of_own(node: Comprehension) -> bool:
-    """True if the clause's own entity is spoken of inside, too."""
-    return any(isinstance(p, Variable) and p.name in ("it", "new") for p in walk(node))
 
 
 def _is_many(node: Node) -> bool:
@@ -296,19 +294,11 @@ def _ending(node: RunOf | Compare) -> str:
 
 def _comparison(node: Compare, own: str) -> str:
     """Two sides and how they compare."""
-    relation = _relation(node.op, node.left, node.right)
+    are_times = is_time(node.left.type) or is_time(node.right.type)
+    relation = (_RELATIONS_OF_TIMES.get(node.op) if are_times else None) or _RELATIONS[node.op]
     if _is_many(node.left):
         relation = relation.replace("is", "are", 1)
     return f"{_term(node.left, own)} {relation} {_term(node.right, own)}"
-
-
-def _is_time(node: Node) -> bool:
-    return isinstance(node.type, ScalarT) and node.type.kind in _TIMES
-
-
-def _relation(op: str, *sides: Node) -> str:
-    """How two sides compare: of two times, one is before the other."""
-    return (_RELATIONS_OF_TIMES.get(op) if any(map(_is_time, sides)) else None) or _RELATIONS[op]
 
 
 def _term(node: Node, own: str) -> str:
@@ -431,7 +421,7 @@ def _call(node: Call, own: str) -> str:
             return f"{first} has a letter or a digit"
         case "within":
             other, most = (_phrase(each, own) for each in node.arguments[1:])
-            unit = " seconds" if _is_time(body) else ""
+            unit = " seconds" if is_time(body.type) else ""
             return f"{first} is within {most}{unit} of {other}"
         case _:
             pass
@@ -512,57 +502,46 @@ def doing(operation: str, type_name: str) -> str:
 _RELATION_VERBS = {"link": "given another {0}", "unlink": "left without its {0}"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class PatternWords:
-    """The parts of a pattern's sentence; `where` and `that` are phrases already."""
+def pattern_sentence(
+    section: str,
+    operation: str,
+    types: Sequence[str],
+    count: tuple[int, int | None, bool],
+    *,
+    where: str = "",
+    fields: tuple[str, ...] | None = None,
+    that: str = "",
+    relation: str | None = None,
+) -> str:
+    """The sentence of a pattern clause, of which `where` and `that` are phrases already.
 
-    section: str
-    operation: str
-    types: tuple[str, ...]
-    where: str
-    fields: tuple[str, ...] | None
-    low: int
-    high: int | None
-    is_every: bool
-    that: str
-    relation: str | None = None
-    """The reference that the operation is about, in place of the entity."""
-
-
-def pattern_sentence(of: PatternWords) -> str:
-    """The sentence of a pattern clause."""
-    noun = either(map(kind, of.types))
-    nouns = either(plural(kind(name)) for name in of.types)
-    verb = VERBS[of.operation]
-    if of.relation is not None:
-        verb = _RELATION_VERBS[of.operation].format(words(of.relation))
-    fields = either(of.fields) if of.fields else ""
-    condition = f", where {of.where}" if of.where else ""
-    what = f"change in {fields}" if fields else f"be {verb}"
-    if of.section == "forbid":
-        times = f"No {noun}" if of.low <= 1 else f"Fewer than {_number(of.low)} {nouns}"
+    `count` is the least number, the most, and whether it is `every`. `relation` is the reference
+    that the operation is about, in place of the entity.
+    """
+    low, high, is_every = count
+    noun, nouns = either(map(kind, types)), either(plural(kind(name)) for name in types)
+    verb = VERBS[operation]
+    if relation is not None:
+        verb = _RELATION_VERBS[operation].format(words(relation))
+    changed = either(fields or ())
+    condition = f", where {where}" if where else ""
+    what = f"change in {changed}" if changed else f"be {verb}"
+    if section == "forbid":
+        times = f"No {noun}" if low <= 1 else f"Fewer than {_number(low)} {nouns}"
         text = f"{times} may {what}{condition}"
-        if fields and of.low <= 1:
-            text = f"No {_whose(noun, '')} {fields} may change{condition}"
-    elif of.section == "allow":
-        most = "" if of.high is None else _number(of.high)
-        many = f"At most {most} {noun if of.high == 1 else nouns}" if most else a(noun)
+        if changed and low <= 1:
+            text = f"No {_whose(noun, '')} {changed} may change{condition}"
+    elif section == "allow":
+        most = "" if high is None else _number(high)
+        many = f"At most {most} {noun if high == 1 else nouns}" if most else a(noun)
         many = many[:1].upper() + many[1:]
         text = f"{many} may {what}{condition}"
-    elif of.is_every:
+    elif is_every:
         text = f"Every {noun}{condition}{',' if condition else ''} must {what}"
     else:
-        noun = noun if (of.low if of.high is None else of.high) == 1 else nouns
-        text = f"{quantity(of.low, of.high)} {noun} must {what}{condition}"
-    return text + (f", such that {of.that}" if of.that else "") + "."
-
-
-def branches_sentence(names: list[str], disputed_because: str) -> str:
-    """The sentence of `any_of`, or of `disputed` with its reason."""
-    listed = ", ".join(words(name) for name in names)
-    if disputed_because:
-        return f"By every reading ({listed}) this is right; {printable(disputed_because)}."
-    return f"One of these is done, and nothing else: {listed}."
+        noun = noun if (low if high is None else high) == 1 else nouns
+        text = f"{quantity(low, high)} {noun} must {what}{condition}"
+    return text + (f", such that {that}" if that else "") + "."
 
 
 def quantity(low: int, high: int | None) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Final, TypeAlias
+from typing import Final
 
 from statediff.contract.language.calls import CALL, TURN
 from statediff.contract.language.kinds import (
@@ -22,6 +22,7 @@ from statediff.contract.language.kinds import (
     is_time,
     suggest,
     type_of,
+    type_of_field,
 )
 from statediff.contract.language.syntax import (
     ANY,
@@ -147,28 +148,33 @@ _ANSWER_TYPES: Final[dict[str, Type]] = {
 }
 
 
-Literals: TypeAlias = Callable[[str, str, Selection], Callable[[Value], Observed] | None]
-"""(type, field, the way inside) → what a literal goes through that is compared with the place."""
-Misread: TypeAlias = Callable[[str, str, Selection, bool], str | None]
-"""(type, field, the way inside, whether the whole value is read) → why nothing is read, or None."""
+@dataclass(frozen=True)
+class Policy:
+    """The rules of stage 3 and Ω about fields; the contract layer knows neither by itself."""
+
+    literal: Callable[[str, str, Selection], Callable[[Value], Observed] | None] = (
+        lambda _t, _f, _s: None
+    )
+    """(type, field, the way inside) → what a literal goes through that is compared with it."""
+    kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
+    """(type, field) → its kind after ν."""
+    excluded: Callable[[str, str], str | None] = lambda _t, _f: None
+    """(type, field) → the rule that puts it outside Ω; field "" asks for the type."""
+    removed: Callable[[str, str], tuple[Selection, ...]] = lambda _t, _f: ()
+    """The selections that Ω or ν removes inside the values of a field."""
+    misread: Callable[[str, str, Selection, bool], str | None] = lambda _t, _f, _s, _w: None
+    """(type, field, the way inside, whether the whole value is read) → why nothing is read."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The names that an expression may use.
-
-    `variables` are `it`, `new`, `them` with their types. `literal` gives, for a field under
-    canonicalization, the function its literals go through, else None; `kind_of` its kind after ν.
-    """
+    """The names that an expression may use; `variables` are `it`, `new`, `them`, by their types."""
 
     schema: Schema
     inputs: Mapping[str, Value] = field(default_factory=dict)
     answer: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, Type] = field(default_factory=dict)
-    literal: Literals = lambda _t, _f, _s: None
-    kind_of: Callable[[str, str], Kind | None] = lambda _t, _f: None
-    excluded: Callable[[str, str], str | None] = lambda _t, _f: None
-    misread: Misread = lambda _t, _f, _s, _w: None
+    policy: Policy = Policy()
     has_now: bool = False
     """True if the clause is judged at moments of the run, so that `now` is a state."""
 
@@ -352,20 +358,20 @@ class Names:
                 f"{what} has no field `{node.attr}`",
                 suggest(node.attr, entity.by_name),
             )
-        rule = self._scope.excluded(entity.name, spec.name)
+        self.require_inside(node, entity, spec.name)
+        kind = self._scope.policy.kind_of(entity.name, spec.name) or spec.kind
+        held = type_of_field(kind, spec.reference)
+        return FieldOf(held, node.col_offset, holder, entity.name, spec.name, spec.is_nullable)
+
+    def require_inside(self, node: ast.AST, entity: EntityType, name: str) -> None:
+        """Raises for a field outside the boundary."""
+        rule = self._scope.policy.excluded(entity.name, name)
         if rule is not None:
             raise self.error(
                 node,
-                f"{entity.name}.{spec.name} lies outside the boundary ({rule})",
+                f"{entity.name}.{name} lies outside the boundary ({rule})",
                 "drop the exclusion or do not read the field",
             )
-        kind = self._scope.kind_of(entity.name, spec.name) or spec.kind
-        held: Type = (
-            ListT(ANY)
-            if kind is Kind.LIST
-            else ScalarT(Kind.DECIMAL if kind is Kind.INT else kind, spec.reference)
-        )
-        return FieldOf(held, node.col_offset, holder, entity.name, spec.name, spec.is_nullable)
 
     def _lookup(self, node: ast.Subscript) -> Node:
         collection = self.expression(node.value)

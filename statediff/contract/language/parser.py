@@ -265,7 +265,8 @@ class CallTypes(TextTypes, PathTypes):
         if shape == "regex":
             self._regex(node, name, arguments)
         elif shape in ("text2", "parts"):
-            arguments = self._with_parts(arguments)
+            one, two = arguments
+            arguments = (self.part_through_rules(one, two), self.part_through_rules(two, one))
         result = {"parts": NUMBER, "lower": TEXT}.get(shape, BOOL)
         return Call(result, node.col_offset, name, arguments)
 
@@ -351,7 +352,7 @@ def parse(text: str, scope: Scope, *, boolean: bool = True) -> Node:
         )
     for part in walk(node):
         if isinstance(part, FieldOf) and part.entity_type not in (CALL_TYPE, TURN_TYPE):
-            wrong = scope.misread(part.entity_type, part.field, part.part, True)
+            wrong = scope.policy.misread(part.entity_type, part.field, part.part, True)
             if wrong is not None:
                 raise ExpressionError(wrong, part.offset)
     return node
@@ -537,7 +538,7 @@ class _Checker(CallTypes):
             return self.part_through_rules(side, other)
         if not isinstance(other, FieldOf):
             return side
-        apply = self._scope.literal(other.entity_type, other.field, other.part)
+        apply = self._scope.policy.literal(other.entity_type, other.field, other.part)
         if apply is None:
             return side
         if isinstance(side, (Const, InputOf, AnswerOf, Arithmetic)) or (

@@ -35,11 +35,6 @@ from statediff.model.values import Observed, Value
 class TextTypes(Names):
     """Functions over texts, lists and instants. The checker, which extends it, knows the rest."""
 
-    def _with_parts(self, arguments: tuple[Node, ...]) -> tuple[Node, ...]:
-        """Literals that are looked for in a canonicalized field, through the field's rules."""
-        one, two = arguments
-        return self.part_through_rules(one, two), self.part_through_rules(two, one)
-
     def _through_rules(self, side: Node, other: Node, op: str) -> Node:
         """A literal compared with a canonicalized field goes through the field's rules."""
         raise TypeError("the checker defines how literals go through rules")
@@ -48,7 +43,7 @@ class TextTypes(Names):
         field = _text_field(other)
         if field is None or not isinstance(side, (Const, InputOf, AnswerOf)):
             return side
-        apply = self._scope.literal(field.entity_type, field.field, field.part)
+        apply = self._scope.policy.literal(field.entity_type, field.field, field.part)
         if apply is None:
             return side
         within = _within(apply)

@@ -125,13 +125,7 @@ class PathTypes(Names):
             )
         if entity.key == (name,) and spec.reference is None:
             return entity, ""
-        rule = self._scope.excluded(entity.name, name)
-        if rule is not None:
-            raise self.error(
-                node,
-                f"{entity.name}.{name} lies outside the boundary ({rule})",
-                "drop the exclusion or do not read the field",
-            )
+        self.require_inside(node, entity, name)
         if spec.reference is None or spec.reference not in types:
             raise self.error(
                 node,

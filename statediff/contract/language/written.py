@@ -24,6 +24,7 @@ from statediff.contract.language.syntax import (
     ItemOf,
     Items,
     Lookup,
+    Loop,
     Node,
     Not,
     Or,
@@ -88,9 +89,11 @@ def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)
         case Lookup(collection=collection, keys=keys):
             return f"{text_of(collection)}[{', '.join(text_of(key) for key in keys)}]"
         case FieldOf(entity=holder, field=name, part=part):
-            return f"{text_of(holder)}.{name_text(name)}" + "".join(map(_step, part))
-        case PartOf(whole=whole) | ItemOf(whole=whole):
-            return text_of(whole) + _place(node)
+            return f"{text_of(holder)}.{name_text(name)}" + "".join(map(step_text, part))
+        case PartOf(whole=whole, step=step):
+            return text_of(whole) + step_text(step)
+        case ItemOf(whole=whole, index=index):
+            return f"{text_of(whole)}[{text_of(index)}]"
         case Follow(reference=inner) | Canonical(child=inner):
             return text_of(inner)
         case Compare(op=op, left=left, right=right):
@@ -112,18 +115,14 @@ def text_of(node: Node) -> str:  # noqa: C901  (one arm a kind of node)
             via = ", ".join(hop.text for hop in hops)
             return f"reaches({text_of(start)}, {text_of(goal)}, via=[{via}])"
         case Comprehension(element=element, loops=loops):
-            return " ".join(
-                (
-                    _bracket(element),
-                    *(
-                        f"for {loop.name} in {text_of(loop.source)}"
-                        + "".join(f" if {_bracket(c)}" for c in loop.conditions)
-                        for loop in loops
-                    ),
-                )
-            )
+            return " ".join((_bracket(element), *map(_loop, loops)))
         case _:
             return UNSAID
+
+
+def _loop(loop: Loop) -> str:
+    asked = "".join(f" if {_bracket(condition)}" for condition in loop.conditions)
+    return f"for {loop.name} in {text_of(loop.source)}{asked}"
 
 
 def _bracket(node: Node) -> str:
@@ -164,11 +163,8 @@ def _argument(node: Node) -> str:
     return f"[{text_of(node)}]" if isinstance(node, Comprehension) else text_of(node)
 
 
-def _place(node: PartOf | ItemOf) -> str:
-    return _step(node.step) if isinstance(node, PartOf) else f"[{text_of(node.index)}]"
-
-
-def _step(step: Step) -> str:
+def step_text(step: Step) -> str:
+    """A step into a value as an expression writes it."""
     if isinstance(step, int):
         return f"[{step}]"
     if isinstance(step, Item):

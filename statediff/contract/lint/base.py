@@ -11,7 +11,15 @@ from typing import Final
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.context import TRUE, EntityRef, EvalContext, Unknown
-from statediff.contract.language.syntax import Compare, EntityT, FieldOf, Node, ScalarT, Variable
+from statediff.contract.language.syntax import (
+    Compare,
+    EntityT,
+    FieldOf,
+    Node,
+    Read,
+    ScalarT,
+    Variable,
+)
 from statediff.contract.lint.subject import MAX_ENTITIES, Subject
 from statediff.errors import Problem
 from statediff.model.delta import Op
@@ -23,7 +31,7 @@ from statediff.model.verdict import Stage
 _SHOWN: Final = 3
 _OLD: Final = frozenset({Op.UPDATE, Op.DELETE, Op.UNLINK})
 _COME: Final = frozenset({Op.CREATE, Op.LINK})
-_NEW: Final = Unknown(frozenset({"not yet"}), maybe_undefined=True)
+NEW: Final = Unknown(frozenset({"not yet"}), maybe_undefined=True)
 """The version after of an entity that no run has touched."""
 
 
@@ -57,7 +65,7 @@ def _means_nothing(subject: Subject, clause: Pattern) -> bool:
     for name in clause.types:
         if clause.where.get(name) is None or subject.contract.schema.by_name[name].is_keyless:
             return False
-        if next(_Look(subject, clause).meant(name), None) is not None:
+        if next(_meant(Look(subject, clause.types, clause.reads), clause, name), None) is not None:
             return False
     return True
 
@@ -71,12 +79,12 @@ def already_there(subject: Subject, clause: Pattern) -> str:
     is_new = clause.operations <= _COME
     if clause.section is not Stage.REQUIRE or not (is_new or clause.operations <= {Op.UPDATE}):
         return ""
-    look, found = _Look(subject, clause), list[str]()
+    look, found = Look(subject, clause.types, clause.reads), list[str]()
     for name in clause.types:
         wanted = [equals("new", name, path, node) for path, node in clause.sets.get(name, ())]
         if not wanted and (not is_new or clause.where.get(name) is None):
             return ""
-        for it in look.meant(name, is_new=is_new):
+        for it in _meant(look, clause, name, is_new=is_new):
             if isinstance(it, Unknown):
                 return ""
             if look.mask(wanted, it, it) == TRUE:
@@ -89,31 +97,38 @@ def already_there(subject: Subject, clause: Pattern) -> str:
     return ", ".join(found[:_SHOWN]) + more
 
 
-class _Look:
-    """Conditions of one clause, asked of the entities of the base state."""
+def _meant(
+    look: Look, clause: Pattern, name: str, *, is_new: bool = False
+) -> Iterator[EntityRef | Unknown]:
+    """Each entity that `where` may mean; Unknown, last, where that is not known.
 
-    def __init__(self, subject: Subject, clause: Pattern) -> None:
-        self._base = subject.base
-        self._where = clause.where
-        self._fields = _fields(subject, clause)
-
-    def meant(self, name: str, *, is_new: bool = False) -> Iterator[EntityRef | Unknown]:
-        """Each entity that `where` may mean; Unknown, last, where that is not known.
-
-        With `is_new` those that it would mean if the run had created them.
-        """
-        if self._base is None:
+    With `is_new` those that it would mean if the run had created them.
+    """
+    where = clause.where.get(name)
+    for number, it in enumerate(look.entities(name)):
+        mask = look.mask([] if where is None else [where], it, it if is_new else NEW)
+        if number > MAX_ENTITIES or mask is None:
+            yield NEW
             return
-        where = self._where.get(name)
-        asked = [] if where is None else [where]
-        for number, (key, row) in enumerate(self._base.rows(name, self._fields[name])):
-            it = EntityRef("before", name, key, row)
-            mask = self.mask(asked, it, it if is_new else _NEW)
-            if number > MAX_ENTITIES or mask is None:
-                yield _NEW
-                return
-            if mask == TRUE or (mask & TRUE and not is_new):
-                yield it
+        if mask == TRUE or (mask & TRUE and not is_new):
+            yield it
+
+
+class Look:
+    """Conditions that read so much, asked of the entities of the base state; of none without it."""
+
+    def __init__(self, subject: Subject, types: Iterable[str], reads: frozenset[Read]) -> None:
+        self._base, self._fields = subject.base, dict[str, tuple[str, ...]]()
+        for entity in subject.contract.schema.types:
+            names = sorted(read.field for read in reads if read.type == entity.name)
+            if names or entity.name in types:
+                wanted = (*entity.key, *(name for name in names if name in entity.by_name))
+                self._fields[entity.name] = tuple(dict.fromkeys(wanted))
+
+    def entities(self, name: str) -> Iterator[EntityRef]:
+        """The entities of a type."""
+        for key, row in self._base.rows(name, self._fields[name]) if self._base else ():
+            yield EntityRef("before", name, key, row)
 
     def mask(self, asked: Iterable[Node], it: EntityRef, new: EntityRef | Unknown) -> int | None:
         """What the conditions may be of one entity; None where they cannot be evaluated."""
@@ -132,14 +147,3 @@ class _Look:
         except KeyError:
             return None
         return mask
-
-
-def _fields(subject: Subject, clause: Pattern) -> dict[str, tuple[str, ...]]:
-    """Per type, its key and whatever the clause reads of it."""
-    read: dict[str, dict[str, None]] = {}
-    for entity in subject.contract.schema.types:
-        if entity.name in clause.types or any(r.type == entity.name for r in clause.reads):
-            names = sorted(r.field for r in clause.reads if r.type == entity.name)
-            wanted = (*entity.key, *(n for n in names if n in entity.by_name))
-            read[entity.name] = dict.fromkeys(wanted)
-    return {name: tuple(held) for name, held in read.items()}

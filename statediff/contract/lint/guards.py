@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from statediff.contract.evaluation.evaluate import evaluate
-from statediff.contract.language.context import (
-    EntityRef,
-    EvalContext,
-    Undefined,
-    Unknown,
-)
+from statediff.contract.language.context import EvalContext, Undefined, Unknown
 from statediff.contract.language.syntax import (
     And,
     Arithmetic,
@@ -169,8 +164,7 @@ class _Finder:
                 for loop in body.loops:
                     for condition in loop.conditions:
                         inner |= _if_true(condition)
-                for gap in self._values((body.element,), inner, "null cannot be aggregated"):
-                    yield Gap(gap.node, gap.why, gap.guard)
+                yield from self._values((body.element,), inner, "null cannot be aggregated")
             case FieldOf(entity=holder):
                 yield from self._holder(node, holder, known)
             case Reaches(start=start, goal=goal):
@@ -203,7 +197,7 @@ class _Finder:
             if self._can_be_null(holder.reference):
                 yield Gap(node, f"{text} may be null", text + _NOT_NULL)
         elif isinstance(holder, Lookup):
-            if self._is_absent(holder):
+            if self._found(holder) == "absent":
                 yield Gap(node, f"the base state has no {text.removeprefix('before.')}", "")
             elif not self.passing and not self._settled(holder):
                 yield Gap(node, f"{text} may not be there", f"exists({text})")
@@ -212,11 +206,8 @@ class _Finder:
         """True if the base state fixes it, and it is there and not null."""
         return self._found(node) not in (None, "absent", "unknown")
 
-    def _is_absent(self, node: Lookup) -> bool:
-        return self._found(node) == "absent"
-
-    def _found(self, node: Node) -> object:
-        """The value that the base state fixes: a value or entity, None, `absent`, or `unknown`."""
+    def _found(self, node: Node) -> str | None:
+        """What the base state fixes it to: `there`, None (null), `absent`, or else `unknown`."""
         base = self.subject.base
         if not _is_fixed(node):
             return "unknown"
@@ -232,8 +223,6 @@ class _Finder:
             return "unknown"
         if isinstance(found, (Absent, Undefined)):
             return "absent"
-        if isinstance(found, EntityRef):
-            return "there"
         return None if found is None else "there"
 
     def _fields(self, node: Node) -> dict[str, tuple[str, ...]]:

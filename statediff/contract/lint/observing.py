@@ -7,8 +7,7 @@ from typing import Final
 
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.clauses.visibility import ACCESS, BoundAccess, Holding, Shelf
-from statediff.contract.evaluation.evaluate import outcomes
-from statediff.contract.language.context import TRUE, EntityRef, EvalContext
+from statediff.contract.language.context import TRUE
 from statediff.contract.language.kinds import suggest
 from statediff.contract.language.syntax import (
     Canonical,
@@ -19,11 +18,11 @@ from statediff.contract.language.syntax import (
     walk,
 )
 from statediff.contract.language.written import text_of
+from statediff.contract.lint.base import NEW, Look
 from statediff.contract.lint.subject import MAX_ENTITIES, Expression, Subject
 from statediff.contract.yaml.reader import NodePath
 from statediff.errors import Problem
 from statediff.model.paths import render
-from statediff.model.trace import NoAnswer
 
 
 def reading(subject: Subject) -> Iterator[Problem]:
@@ -79,23 +78,12 @@ def _is_empty(subject: Subject, holding: Holding, shelf: Shelf) -> bool:
     base = subject.base
     if base is None or not base.enumeration(holding.type).is_complete:
         return False
-    entity = base.schema.by_name[holding.type]
-    named = {read.field for read in shelf.footprint if read.type == holding.type}
-    fields = tuple(f.name for f in entity.fields if f.name in named)
     conditions = [node for node in (holding.where, shelf.where) if node is not None]
-
-    def fields_of(_type_name: str) -> tuple[str, ...]:
-        return fields
-
-    try:
-        for number, (key, row) in enumerate(base.rows(holding.type, fields)):
-            context = EvalContext(base, base, NoAnswer("none"), fields_of=fields_of)
-            it = EntityRef("before", holding.type, key, row)
-            meant = all(outcomes(node, context, {"it": it}) & TRUE for node in conditions)
-            if number > MAX_ENTITIES or meant:
-                return False
-    except KeyError:
-        return False
+    look = Look(subject, (holding.type,), shelf.footprint)
+    for number, it in enumerate(look.entities(holding.type)):
+        mask = look.mask(conditions, it, NEW)
+        if number > MAX_ENTITIES or mask is None or mask & TRUE:
+            return False
     return True
 
 

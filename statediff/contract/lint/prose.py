@@ -136,7 +136,11 @@ def _unread(subject: Subject, pattern: Pattern, read: set[tuple[str, str]]) -> I
         return
     for name in pattern.types:
         entity = subject.contract.schema.by_name[name]
-        texts = [each for each in _texts(subject, entity) if not _stays_null(pattern, each)]
+        texts = [
+            each
+            for each in _texts(subject, entity)
+            if not pattern.names_fields or each.name in (pattern.fields or ())  # else it stays null
+        ]
         if not texts or any((name, each.name) in read for each in texts):
             continue
         meant = [each for each in texts if _is_meant(subject, entity, each)]
@@ -161,10 +165,6 @@ def _texts(subject: Subject, entity: EntityType) -> list[Field]:
         and subject.contract.excluded(entity.name, each.name) is None
     ]
     return [each for each in fields if each.name not in HEADINGS] or fields
-
-
-def _stays_null(pattern: Pattern, field: Field) -> bool:
-    return pattern.names_fields and field.name not in (pattern.fields or ())
 
 
 def _is_meant(subject: Subject, entity: EntityType, field: Field) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from statediff.contract.binding.bound import RISK
 from statediff.contract.clauses.effects import BoundEffect, Computed, Undoing
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.syntax import footprint
@@ -15,7 +16,6 @@ from statediff.model.delta import Label, Op, default_label
 from statediff.model.schema import EntityType, Purpose
 from statediff.model.verdict import Stage
 
-_RISK: Final = list(Label)
 _WIDENING: Final = frozenset({Op.CREATE, Op.LINK, Op.UPDATE})
 """Changes by which somebody may do more than before."""
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -44,30 +44,36 @@ def _can_happen(op: Op, entity: EntityType) -> bool:
     return (op in (Op.LINK, Op.UNLINK)) == entity.is_association or op is Op.UPDATE
 
 
-def _privileges(subject: Subject, rules: list[BoundEffect], pattern: Pattern) -> Iterator[Problem]:
-    """A change of permissions needs authorization evidence, and somebody in whose name it is."""
+def _let_through(
+    subject: Subject, rules: list[BoundEffect], pattern: Pattern
+) -> Iterator[tuple[Op, EntityType, list[BoundEffect]]]:
+    """Each operation on each type that the pattern lets happen, and what is said of it."""
     for name in pattern.types:
         entity = subject.contract.schema.by_name[name]
-        if entity.purpose is not Purpose.PERMISSIONS:
+        for op in sorted(pattern.operations, key=lambda o: o.value):
+            if _can_happen(op, entity):
+                yield op, entity, [r for r in rules if r.type == name and op in r.operations]
+
+
+def _privileges(subject: Subject, rules: list[BoundEffect], pattern: Pattern) -> Iterator[Problem]:
+    """A change of permissions needs authorization evidence, and somebody in whose name it is."""
+    for op, entity, own in _let_through(subject, rules, pattern):
+        if entity.purpose is not Purpose.PERMISSIONS or op not in _WIDENING:
             continue
-        for op in sorted(pattern.operations & _WIDENING, key=lambda o: o.value):
-            if not _can_happen(op, entity):
-                continue
-            own = [r for r in rules if r.type == name and op in r.operations]
-            lacks = [] if any(map(_rests_on_evidence, own)) else ["`authorized_by:`"]
-            if pattern.by is None and all(r.actor is None for r in own):
-                lacks.append("`actor:`")
-            if not lacks:
-                continue
-            what = f"{op.value} {name}"
-            yield subject.remark(
-                "unauthorized-privilege",
-                subject.path(pattern.id),
-                f"`{pattern.id}` lets `{what}` happen, a change of permissions, and no effect has "
-                f"{' and '.join(lacks)} for it",
-                f"add `- on: {what}` under `effects` with {' and '.join(lacks)}; what authorizes "
-                "it is something else in the state, such as an approval from before the run",
-            )
+        lacks = [] if any(map(_rests_on_evidence, own)) else ["`authorized_by:`"]
+        if pattern.by is None and all(r.actor is None for r in own):
+            lacks.append("`actor:`")
+        if not lacks:
+            continue
+        what = f"{op.value} {entity.name}"
+        yield subject.remark(
+            "unauthorized-privilege",
+            subject.path(pattern.id),
+            f"`{pattern.id}` lets `{what}` happen, a change of permissions, and no effect has "
+            f"{' and '.join(lacks)} for it",
+            f"add `- on: {what}` under `effects` with {' and '.join(lacks)}; what authorizes "
+            "it is something else in the state, such as an approval from before the run",
+        )
 
 
 def _rests_on_evidence(rule: BoundEffect) -> bool:
@@ -83,38 +89,31 @@ def _authorization(
     subject: Subject, rules: list[BoundEffect], pattern: Pattern
 ) -> Iterator[Problem]:
     bounded = pattern.section is Stage.REQUIRE and pattern.high is not None and not pattern.is_every
-    for name in pattern.types:
-        entity = subject.contract.schema.by_name[name]
-        for op in sorted(pattern.operations, key=lambda o: o.value):
-            if not _can_happen(op, entity):
-                continue
-            own = [r for r in rules if r.type == name and op in r.operations]
-            labels = [r.label for r in own if r.label is not None]
-            default = default_label(op, entity.purpose)
-            label = max(labels, key=list(Label).index, default=default)
-            if label is not Label.IRREVERSIBLE or any(r.authorized_by is not None for r in own):
-                continue
-            if entity.purpose is Purpose.PERMISSIONS and op in _WIDENING:
-                continue  # `_privileges` refuses it
-            what = f"{op.value} {name}"
-            path = subject.path(pattern.id)
-            # The contract itself orders so many, so it is enough that the author says so.
-            if bounded and not own:
-                yield subject.remark(
-                    "unstated-effect",
-                    path,
-                    f"`{pattern.id}` requires `{what}`, which cannot be undone, and nothing is "
-                    "said about that",
-                    f"add `- on: {what}` with `reversibility: irreversible` under `effects`",
-                )
-            elif not bounded:
-                yield subject.remark(
-                    "unauthorized",
-                    path,
-                    f"`{pattern.id}` lets `{what}` happen, which cannot be undone, without asking "
-                    "for an authorization",
-                    f"add `- on: {what}` with `authorized_by:` under `effects`",
-                )
+    for op, entity, own in _let_through(subject, rules, pattern):
+        labels = [r.label for r in own if r.label is not None]
+        label = max(labels, key=RISK.index, default=default_label(op, entity.purpose))
+        if label is not Label.IRREVERSIBLE or any(r.authorized_by is not None for r in own):
+            continue
+        if entity.purpose is Purpose.PERMISSIONS and op in _WIDENING:
+            continue  # `_privileges` refuses it
+        what, path = f"{op.value} {entity.name}", subject.path(pattern.id)
+        # The contract itself orders so many, so it is enough that the author says so.
+        if bounded and not own:
+            yield subject.remark(
+                "unstated-effect",
+                path,
+                f"`{pattern.id}` requires `{what}`, which cannot be undone, and nothing is "
+                "said about that",
+                f"add `- on: {what}` with `reversibility: irreversible` under `effects`",
+            )
+        elif not bounded:
+            yield subject.remark(
+                "unauthorized",
+                path,
+                f"`{pattern.id}` lets `{what}` happen, which cannot be undone, without asking "
+                "for an authorization",
+                f"add `- on: {what}` with `authorized_by:` under `effects`",
+            )
 
 
 def _label(subject: Subject, rule: BoundEffect) -> Iterator[Problem]:
@@ -124,8 +123,8 @@ def _label(subject: Subject, rule: BoundEffect) -> Iterator[Problem]:
     defaults = [
         default_label(op, entity.purpose) for op in rule.operations if _can_happen(op, entity)
     ]
-    default = max(defaults, key=_RISK.index, default=rule.label)
-    if _RISK.index(rule.label) < _RISK.index(default):
+    default = max(defaults, key=RISK.index, default=rule.label)
+    if RISK.index(rule.label) < RISK.index(default):
         yield subject.remark(
             "label-below-default",
             (*subject.path(rule.id), "reversibility"),

@@ -7,10 +7,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final
+from operator import ge, gt, le, lt
+from typing import Any, Final, TypeGuard
 
 from statediff.contract.clauses.kind import RELATIONS
 from statediff.contract.clauses.patterns import Condition, Pattern
@@ -42,6 +43,9 @@ from statediff.model.verdict import Stage, Truth
 
 # ---------------------------------------------------------------- facts
 
+_ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "<": lt, "<=": le, ">": gt, ">=": ge,
+}  # fmt: skip
 _MIRROR: Final = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _NEGATED: Final = {"==": "!=", "!=": "==", "in": "not in", "not in": "in"}
 
@@ -157,7 +161,7 @@ def _fits(value: Value, fact: Fact) -> bool:
         return isinstance(value, str) and value.startswith(str(bound))
     if not (_is_number(value) and _is_number(bound)):
         return True
-    return _compares(value, fact.op, bound)
+    return _ORDER[fact.op](value, bound)
 
 
 def _apart(low: Fact, high: Fact) -> bool:
@@ -167,24 +171,16 @@ def _apart(low: Fact, high: Fact) -> bool:
     least, most = high.values[0], low.values[0]
     if not (_is_number(least) and _is_number(most)):
         return False
-    a: Any = least
-    b: Any = most
-    return bool(a > b or (a == b and not (low.op == "<=" and high.op == ">=")))
+    return least > most or (least == most and not (low.op == "<=" and high.op == ">="))
 
 
-def _is_number(value: Value) -> bool:
+def _is_number(value: Value) -> TypeGuard[int | Decimal]:
     return isinstance(value, (int, Decimal)) and not isinstance(value, bool)
-
-
-def _compares(value: Any, op: str, bound: Any) -> bool:
-    return bool(
-        {"<": value < bound, "<=": value <= bound, ">": value > bound, ">=": value >= bound}[op]
-    )
 
 
 def _equal(a: Value, b: Value) -> bool:
     if _is_number(a) and _is_number(b):
-        return bool(a == b)
+        return a == b
     return same(a, b)
 
 

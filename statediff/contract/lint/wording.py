@@ -13,7 +13,7 @@ from statediff.contract.language.kinds import ExpressionError
 from statediff.contract.language.parser import well_formed
 from statediff.contract.lint.subject import remark
 from statediff.contract.parts import placeholders
-from statediff.contract.yaml.composer import EXPRESSION_KEYS
+from statediff.contract.yaml.composer import holds_an_expression, is_computed
 from statediff.contract.yaml.reader import Document, NodePath
 from statediff.errors import Problem
 
@@ -31,12 +31,13 @@ PLACEHOLDERS: Final = {
 """Texts of a draft that stand where only its owner can say it."""
 ONE_EXAMPLE: Final = "one of the right runs did it, and no other"
 """The reason that a draft gives for what it saw once."""
+_SPOKEN: Final = ("prompt", "intent", "turns")
+"""Keys whose texts name inputs between braces."""
 _CALLS: Final = re.compile(r"\bin\s+calls\b")
 _TURN: Final = r"\w+\.(?:at|index|number|position|sequence|started_at|finished_at)"
 _ORDERED: Final = re.compile(rf"{_TURN}\s*(?:<|>)=?\s*{_TURN}")
 _TOOL: Final = re.compile(r"\.tool\s*(?:==|in)")
 _ANY_CALL: Final = re.compile(r"(?<!not )\bany\(.*\.tool\s*(?:==|in).*\bin\s+calls\b")
-_ORDER_KEYS: Final = frozenset({"order", "sequence", "then", "after_call", "before_call"})
 
 
 def wording(source: Document) -> Iterator[Problem]:
@@ -68,10 +69,7 @@ def nodes(value: Any, path: NodePath = ()) -> Iterator[tuple[NodePath, Any]]:
 def texts(source: Document) -> Iterator[tuple[NodePath, str]]:
     """Every expression as it was written."""
     for path, value in nodes(source.value):
-        if not isinstance(value, str) or not path or path[:1] == ("inputs",):
-            continue
-        is_claim = path[:2] == ("answer", "claims") and len(path) == 3
-        if path[-1] in EXPRESSION_KEYS or path[-1] == "is" or is_claim or "expect" in path:
+        if isinstance(value, str) and path and (is_computed(path) or holds_an_expression(path)):
             yield path, value
 
 
@@ -117,7 +115,7 @@ def _inputs(source: Document) -> Iterator[Problem]:
         name
         for path, value in nodes(source.value)
         if isinstance(value, str) and path[:1] != ("inputs",)
-        for name in (*_INPUT.findall(value), *_placeholders(path, value))
+        for name in (*_INPUT.findall(value), *(placeholders(value) if path[0] in _SPOKEN else ()))
     }
     for name in inputs:
         if name not in used:
@@ -138,11 +136,6 @@ def _uncomputed(source: Document) -> Iterator[Problem]:
             )
 
 
-def _placeholders(path: NodePath, value: str) -> list[str]:
-    spoken = path[0] in ("prompt", "intent", "turns")
-    return placeholders(value) if spoken else []
-
-
 def _prompt(source: Document) -> Iterator[Problem]:
     known = source.value.get("inputs")
     names = tuple(known) if isinstance(known, dict) else ()
@@ -150,7 +143,7 @@ def _prompt(source: Document) -> Iterator[Problem]:
     spoken = (
         (path, value)
         for path, value in nodes(source.value.get("turns"), ("turns",))
-        if path[-1] in ("user", "say")
+        if path[-1] == "say"
     )
     # Where the user speaks by turns, no agent is given the intent.
     whole = (
@@ -207,13 +200,3 @@ def _order(source: Document) -> Iterator[Problem]:
                 f"`{tool}` is right only after a call of another tool, whatever the state says",
                 offset=found.start(),
             )
-    for path, value in nodes(source.value):
-        if len(path) > 1 and path[0] in ("steps", "actions") and path[-1] in _ORDER_KEYS:
-            listed = value if isinstance(value, list) else []
-            if len(listed) > 1:
-                yield remark(
-                    source,
-                    "prescribed-order",
-                    path,
-                    f"`{path[-1]}` prescribes an order of {len(listed)} calls",
-                )

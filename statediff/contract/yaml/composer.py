@@ -16,7 +16,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -119,11 +119,6 @@ def hidden_character(text: str, *, is_key: bool) -> str | None:
     return None
 
 
-def has_surrogate(text: str) -> bool:
-    r"""True if an escape such as `\ud800` put half a character into the text."""
-    return _SURROGATE.search(text) is not None
-
-
 def character_name(character: str) -> str:
     """A character as a message can show it: code point and Unicode name."""
     name = unicodedata.name(character, "")
@@ -136,74 +131,33 @@ def quote(text: str, limit: int = 40) -> str:
     return "`" + (shown if len(shown) <= limit else shown[: limit - 1] + "…") + "`"
 
 
-class Explanation(NamedTuple):
-    """Where the text goes wrong (both from 1), what was expected there, and what often helps."""
-
-    line: int
-    column: int
-    words: str
-    hint: str
-
-
-def explain_error(error: MarkedYAMLError, text: str) -> Explanation:
-    """The reason for which ruamel.yaml refused `text`, and where to look."""
-    said = f"{error.context or ''} {error.problem or ''}"
-    clue = next(
-        (clue for clue in _CLUES if clue.said in said),
-        _Clue(said, f"not YAML: {' '.join(said.split())[:120]}"),
-    )
-    marks = [error.problem_mark, error.context_mark]
-    mark = next((m for m in marks[:: -1 if clue.at_beginning else 1] if m is not None), None)
-    line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-    written = ["", *text.split("\n"), ""]
-    hint = ""
-    if " #" in written[line - 1]:
-        hint = "YAML ends the line above at ` #`; if that is no comment, quote the text"
-    elif _EXPRESSION_LINE.match(written[line]):
-        hint = (
-            "an expression that begins with a quote or bracket or holds `: ` goes on a "
-            "line of its own, indented, below `key: >-`"
-        )
-    return Explanation(line, column, clue.words, hint)
-
-
 _EXPRESSION_LINE = re.compile(r"\s*(?:- +)*(?:(?:where|that|authorized_by|always)\s*:|[\"'\[({])")
-
-
-@dataclass(frozen=True)
-class _Clue:
-    """A message of ruamel.yaml, ours for it, and whether to point at where the construct began."""
-
-    said: str
-    words: str
-    at_beginning: bool = False
-
-
 _CLUES: Final = (
-    _Clue("mapping values are not allowed", "expected one `key: value` here, found another `: `"),
-    _Clue(
+    ("mapping values are not allowed", "expected one `key: value` here, found another `: `"),
+    (
         "cannot start any token",
-        "expected a value, found a character that cannot begin one (indent with spaces, quote "
-        "text that begins with @, `, % or a tab)",
+        (
+            "expected a value, found a character that cannot begin one "
+            "(indent with spaces, quote text that begins with @, `, % or a tab)"
+        ),
     ),
-    _Clue(
-        "found unexpected end of stream",
-        "expected a closing quote, found the end of the file",
-        at_beginning=True,
-    ),
-    _Clue(
+    ("found unexpected end of stream", "expected a closing quote, found the end of the file"),
+    (
         "unknown escape character",
         "expected a known escape, found another; in single quotes a backslash is itself",
     ),
-    _Clue("'<document start>'", "expected the end of the file, found more"),
-    _Clue("while scanning a simple key", "expected `key: value`, found a line without `: `"),
-    _Clue("while parsing a flow", "expected `,` or the closing bracket, found something else"),
-    _Clue(
+    ("'<document start>'", "expected the end of the file, found more"),
+    ("while scanning a simple key", "expected `key: value`, found a line without `: `"),
+    ("while parsing a flow", "expected `,` or the closing bracket, found something else"),
+    (
         "while parsing a block",
-        "expected the next key or item, found something that does not fit: check the "
-        "indentation above and here, and for text after a closed quote or bracket",
+        (
+            "expected the next key or item, found something that does not fit: check the "
+            "indentation above and here, and for text after a closed quote or bracket"
+        ),
     ),
 )
+"""A part of a message of ruamel.yaml, and our message for it."""
 
 
 MAX_DEPTH: Final = 30
@@ -214,19 +168,7 @@ MAX_PROBLEMS: Final = 50
 NodePath: TypeAlias = tuple[str | int, ...]
 """Keys and (0-based) indices from the top of a document to a node."""
 
-EXPRESSION_KEYS: Final = frozenset(
-    (
-        "where",
-        "that",
-        "authorized_by",
-        "actor",
-        "always",
-        "when",
-    )
-)
-_OF_ACCESS: Final = frozenset(("when",))
-"""Elsewhere than in `access` and `turns`, e.g. in an evaluation config of the read side, these are
-ordinary keys."""
+_EXPRESSION_KEYS: Final = frozenset(("where", "that", "authorized_by", "actor", "always", "when"))
 _NAMES_OF_THE_AUTHOR: Final = frozenset(
     ("inputs", "set", "from", "schema", "match_on", "fields", "with", "extract")
 )
@@ -323,28 +265,17 @@ class Composer:
             # chr() of an escape such as \UFFFFFFFF
             escape = re.compile(r"\\U(?!000|0010)").search(self.text, index)
             line, column = line_and_column(self.text, escape.start() if escape else index)
-            self._fatal(
-                line, column, "expected a character, found an escape that names none", "syntax"
-            )
+            self._fatal(line, column, "expected a character, found an escape that names none")
 
     def _node(
         self, event: Event, path: NodePath, *, depth: int, in_flow: bool, key: Event | None
     ) -> Any:
         self._nodes += 1
         if depth > MAX_DEPTH:
-            self._fatal(
-                event.start_mark.line + 1,
-                event.start_mark.column + 1,
-                f"expected at most {MAX_DEPTH} levels, found more",
-                "too-deep",
-            )
+            self._refuse(event, f"expected at most {MAX_DEPTH} levels, found more", "too-deep")
         if self._nodes > MAX_NODES:
-            self._fatal(
-                event.start_mark.line + 1,
-                event.start_mark.column + 1,
-                f"expected at most {MAX_NODES} values, found more",
-                "too-many-nodes",
-            )
+            words = f"expected at most {MAX_NODES} values, found more"
+            self._refuse(event, words, "too-many-nodes")
         at = event.start_mark
         where = key.start_mark if key is not None else at
         if isinstance(event, ScalarEvent) and event.start_mark.index == event.end_mark.index:
@@ -508,7 +439,7 @@ class Composer:
                     'write it as an escape in the string: "\\u…"',
                 )
         if style:
-            if has_surrogate(event.value):
+            if _SURROGATE.search(event.value):  # from an escape such as "\ud800"
                 self._problem(
                     event,
                     "expected characters, found an escape for half of one",
@@ -528,13 +459,34 @@ class Composer:
         if len(self._problems) >= MAX_PROBLEMS:
             raise ContractError(tuple(self._problems))
 
-    def _fatal(self, line: int, column: int, message: str, code: str, hint: str = "") -> NoReturn:
-        self._problems.append(Problem(self.file, line, column, message, code, hint))
+    def _refuse(self, event: Event, message: str, code: str) -> NoReturn:
+        self._problem(event, message, code)
+        raise ContractError(tuple(self._problems))
+
+    def _fatal(self, line: int, column: int, message: str, hint: str = "") -> NoReturn:
+        self._problems.append(Problem(self.file, line, column, message, "syntax", hint))
         raise ContractError(tuple(self._problems))
 
     def _syntax_error(self, error: MarkedYAMLError) -> NoReturn:
-        told = explain_error(error, self.text)
-        self._fatal(told.line, told.column, told.words, "syntax", told.hint)
+        """The reason for which ruamel.yaml refused the text, where it goes wrong, what may help."""
+        said = f"{error.context or ''} {error.problem or ''}"
+        ours = (words for part, words in _CLUES if part in said)
+        words = next(ours, f"not YAML: {' '.join(said.split())[:120]}")
+        marks = [error.problem_mark, error.context_mark]
+        if "unexpected end of stream" in said:  # the quote that is not closed, not the end
+            marks.reverse()
+        mark = next((m for m in marks if m is not None), None)
+        line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+        written = ["", *self.text.split("\n"), ""]
+        hint = ""
+        if " #" in written[line - 1]:
+            hint = "YAML ends the line above at ` #`; if that is no comment, quote the text"
+        elif _EXPRESSION_LINE.match(written[line]):
+            hint = (
+                "an expression that begins with a quote or bracket or holds `: ` goes on a "
+                "line of its own, indented, below `key: >-`"
+            )
+        self._fatal(line, column, words, hint)
 
 
 def _is_cut(event: Event, path: NodePath) -> bool:
@@ -544,8 +496,7 @@ def _is_cut(event: Event, path: NodePath) -> bool:
     """
     if not isinstance(event, ScalarEvent) or event.style:
         return False
-    is_computed = path[-1:] == ("is",) and path[0] != "inputs"
-    if not is_computed and not holds_an_expression(path):
+    if not (is_computed(path) or holds_an_expression(path)):
         return False
     left = _TEXTS.sub("", event.value)
     opened = sum(map(left.count, "([{")) - sum(map(left.count, ")]}"))
@@ -558,6 +509,12 @@ def holds_an_expression(path: NodePath) -> bool:
         return False
     is_listed = len(path) > 1 and isinstance(path[-1], int)
     is_listed = is_listed and (path[-2] == "claims" or (path[0], path[-2]) == ("turns", "require"))
-    is_other = path[-1] in _OF_ACCESS and path[0] not in ("access", "turns")
+    # Elsewhere, e.g. in an evaluation config of the read side, these are ordinary keys.
+    is_other = path[-1] == "when" and path[0] not in ("access", "turns")
     is_other = is_other or (path[-1] == "actor" and path[0] != "effects")
-    return (path[-1] in EXPRESSION_KEYS and not is_other) or is_listed
+    return (path[-1] in _EXPRESSION_KEYS and not is_other) or is_listed
+
+
+def is_computed(path: NodePath) -> bool:
+    """True if the place is that of `{is: EXPRESSION}`, in place of a value."""
+    return path[-1:] == ("is",) and path[0] != "inputs"

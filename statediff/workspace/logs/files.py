@@ -215,7 +215,7 @@ def retention(data: bytes, trust: Sequence[Signer]) -> Record:
 def releases(data: bytes, name: str, trust: Sequence[Signer]) -> list[Record]:
     """The records of all versions of a `released.yaml`, each signed; a sign-off is another one."""
     found = []
-    for version, entry in sorted(read_releases(data, name).entries.items()):
+    for version, entry in sorted(read_releases(data, name).items()):
         check_release(version, entry, trust)
         said = {"by": entry.released_by, "on": entry.on, "contract": entry.digest}
         if entry.reviewed is not None:

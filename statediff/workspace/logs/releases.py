@@ -26,21 +26,21 @@ SIGN_OFF: Final = "statediff/sign-off/1"
 
 def sign_release(releases: Releases, name: str, key: SigningKey, at: datetime) -> Releases:
     """With the signature of who released that version. `UsageError` if it has one."""
-    entry = releases.entries[name]
+    entry = releases[name]
     if entry.signed is not None:
         raise UsageError(f"{name}: its release is signed already")
     signed = _sign(_release_facts(name, entry), "release", key, at)
-    return _with(releases, name, entry.model_copy(update={"signed": signed}))
+    return {**releases, name: entry.model_copy(update={"signed": signed})}
 
 
 def sign_review(releases: Releases, name: str, key: SigningKey, at: datetime) -> Releases:
     """With the signature of who signed that version off. `UsageError` if it has one."""
-    entry = releases.entries[name]
+    entry = releases[name]
     if entry.reviewed is None or entry.reviewed.signed is not None:
         raise UsageError(f"{name}: there is no sign-off that waits for a signature")
     signed = _sign(_review_facts(name, entry, entry.reviewed), "sign-off", key, at)
     review = entry.reviewed.model_copy(update={"signed": signed})
-    return _with(releases, name, entry.model_copy(update={"reviewed": review}))
+    return {**releases, name: entry.model_copy(update={"reviewed": review})}
 
 
 def check_release(name: str, entry: Release, trust: Sequence[Signer]) -> tuple[str, str | None]:
@@ -52,10 +52,6 @@ def check_release(name: str, entry: Release, trust: Sequence[Signer]) -> tuple[s
     review = entry.reviewed
     facts = _review_facts(name, entry, review)
     return signer, _check(facts, review.signed, "sign-off", REVIEWER, review.by, trust)
-
-
-def _with(releases: Releases, name: str, entry: Release) -> Releases:
-    return Releases({**releases.entries, name: entry})
 
 
 def _release_facts(name: str, entry: Release) -> dict[str, Any]:
