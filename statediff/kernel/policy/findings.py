@@ -5,7 +5,7 @@ Several admissible matchings (docs/design.md §3, Identity is conservative) are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -299,21 +299,30 @@ def combine(
 
 
 def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
-    """True if the clause uses the identities of the type: only if its reads say that it does not.
-
-    What an effect clause ranges over is the type it names, beside what it reads.
-    """
+    """True if the clause uses the identities of the type, unless its reads say otherwise."""
     if entry.stage is Stage.FRAME or entry.clause in _WHOLE:
         return True
     if entry.stage is Stage.ANSWER and entry.clause == "answer":
         return False  # the form of the answer is no matter of any state
+    read = dict(types_read(contract)).get(entry.clause)
+    return read is None or type_name in read
+
+
+def types_read(contract: Contract) -> Iterator[tuple[str, frozenset[str]]]:
+    """(clause, types that it reads); of clauses about all that changed, all types.
+
+    What an effect or a derived field ranges over is the type it names, beside what it reads.
+    """
+    expressed = (*contract.forbid, *contract.require, *contract.claims, *contract.assertions)
+    for clause in expressed:
+        yield clause.id, frozenset(read.type for read in clause.reads)
+    for derived in contract.derived:
+        yield derived.id, frozenset({derived.type, *(read.type for read in derived.reads)})
     for rule in contract.effects:
-        if rule.retry_id == entry.clause:
-            return rule.type == type_name
-        if rule.id == entry.clause and rule.type == type_name:
-            return True
-    expressed = (*contract.forbid, *contract.require, *contract.claims, *contract.effects)
-    for clause in (*contract.assertions, *expressed, *contract.derived):
-        if clause.id == entry.clause:
-            return any(read.type == type_name for read in clause.reads)
-    return True
+        yield rule.id, frozenset({rule.type, *(read.type for read in rule.reads)})
+        yield rule.retry_id, frozenset({rule.type})
+    every = frozenset(contract.schema.by_name)
+    access = () if contract.access is None else (contract.access, *contract.access.clauses)
+    whole = () if contract.alternatives is None else (contract.alternatives,)
+    for each in (*access, *whole):
+        yield each.id, every

@@ -30,7 +30,7 @@ from statediff.kernel.policy.branches import (
     judge_branches,
     without_required,
 )
-from statediff.kernel.policy.clauses import ClauseRunner, condition
+from statediff.kernel.policy.clauses import ClauseRunner
 from statediff.kernel.policy.derived import derived_clause, may_show
 from statediff.kernel.policy.effects import effect, repeated, with_compensation
 from statediff.kernel.policy.findings import (
@@ -42,6 +42,7 @@ from statediff.kernel.policy.findings import (
     kleene,
     report_order,
     result_of,
+    types_read,
 )
 from statediff.kernel.policy.frame import (
     ExplainedDelta,
@@ -343,30 +344,12 @@ def _parted(trial: _Trial, found: Iterable[Finding]) -> list[Finding]:
         return []
     types = {doubt.type for doubt in trial.context.doubts if is_parted(doubt)}
     open_ = {each.clause for each in found if each.truth is Truth.UNKNOWN}
-    if not any(clause in open_ and types & read for clause, read in _types_read(trial.contract)):
+    if not any(clause in open_ and types & read for clause, read in types_read(trial.contract)):
         return []
     trial.evidence.begin("frame")
     found = readings_parted(trial.context)
     trial.evidence.begin("")
     return found
-
-
-def _types_read(contract: Contract) -> Iterator[tuple[str, frozenset[str]]]:
-    """(clause, types that it reads); of clauses about all that changed, all types."""
-    expressed = (*contract.forbid, *contract.require, *contract.claims, *contract.assertions)
-    for clause in expressed:
-        yield clause.id, frozenset(read.type for read in clause.reads)
-    for derived in contract.derived:
-        yield derived.id, frozenset({derived.type, *(read.type for read in derived.reads)})
-    for rule in contract.effects:
-        yield rule.id, frozenset({rule.type, *(read.type for read in rule.reads)})
-        yield rule.retry_id, frozenset({rule.type})
-    every = frozenset(contract.schema.by_name)
-    if contract.access is not None:
-        for each in (contract.access, *contract.access.clauses):
-            yield each.id, every
-    if contract.alternatives is not None:
-        yield contract.alternatives.id, every
 
 
 def _must_report(refusal: Refusal) -> Finding:
@@ -418,8 +401,7 @@ def _answered(trial: _Trial) -> list[Finding]:
     for claim in trial.contract.claims:
         evidence.begin(claim.id)
         evidence.hear(claim.reads)
-        known = trial.evidence.held.get(claim.id)
-        findings.append(known or condition(claim, trial.context, evidence.moments))
+        findings.append(evidence.held.get(claim.id) or trial.clauses.finding(claim))
     return findings
 
 
