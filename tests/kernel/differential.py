@@ -72,9 +72,7 @@ class Rows(Mapping[str, spec.Table]):
             entity = self._view.schema.by_name.get(name)
             rows = self._view.rows(name, tuple(entity.by_name)) if known and entity else ()
             self._made[name] = spec.Table(
-                {key_order(key): (key, row) for key, row in rows},
-                enumeration.is_complete,
-                enumeration.below,
+                {key_order(key): (key, row) for key, row in rows}, enumeration
             )
         return self._made[name]
 
@@ -198,7 +196,7 @@ def run_of(contract: Any, evidence: Any) -> Run:
         },
         left=_States(moments.after, views.of),
         precedes=moments.order.precedes,
-        maker=lambda delta: who.maker(delta).action,
+        maker=who.maker,
     )
 
 

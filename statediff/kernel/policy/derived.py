@@ -7,8 +7,6 @@ change of exactly that field, entity by entity.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from typing import Any
 
 from statediff.contract.clauses.derive import Derived
@@ -31,7 +29,7 @@ from statediff.kernel.policy.matching import JudgingContext, doubt_causes
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import deciding, shown_entity
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Delta, Op
+from statediff.model.delta import Doubt, Op
 from statediff.model.explanation import Cause, Explanation, Reason, cause
 from statediff.model.values import ABSENT, Key, is_value, key_order
 from statediff.model.verdict import Finding, Stage
@@ -39,81 +37,72 @@ from statediff.model.verdict import Finding, Stage
 _STAGE = Stage.REQUIRE
 
 
-@dataclass
-class _Checked:
-    """The entities looked at, as far as they are known; `open` is why others may be wrong."""
-
-    masks: dict[Any, tuple[int, frozenset[Cause]]] = field(default_factory=dict)
-    created: set[Any] = field(default_factory=set)
-    open: set[Cause] = field(default_factory=set)
-    wrong: tuple[FindingCode, Explanation, tuple[Delta, ...], tuple[Seen, ...]] | None = None
-    """(code, explanation, deltas, trail) of the first entity of which the clause fails."""
-
-
 def derived_clause(
     rule: Derived, context: JudgingContext
 ) -> tuple[Finding, tuple[ExplanationVote, ...]]:
     """The finding of a derived field, and what it says of the deltas of that field."""
+    own = [c for c in context.changes if c.type == rule.type]
     deltas = {
         key_order(change.key): found
-        for change in context.changes
-        if change.type == rule.type and change.op is Op.UPDATE
+        for change in own
+        if change.op is Op.UPDATE
         if (found := tuple(d for d in change.deltas if rule.keeps(d)))
     }
     every = tuple(delta for found in deltas.values() for delta in found)
-    checked = _Checked()
-    for key, now in _entities(rule, context, checked, deltas.keys()):
-        mask, causes, seen, reason = _kept(
-            rule, context, key, now, key_order(key) in checked.created
-        )
-        checked.masks[key_order(key)] = mask, causes
-        if mask == TRUE:
-            if key_order(key) in deltas and key_order(key) not in checked.created:
-                checked.masks[key_order(key)] = _may_move(rule, context, key, now)
-            continue
-        if mask & TRUE:
-            checked.open |= causes or {reason or shown_entity(rule.type, key)}
-        elif checked.wrong is None:
-            code = FindingCode.DERIVED_WRONG
-            decided = deciding(seen, FALSE)
-            because = () if decided is None else (decided,)
-            why = Reason.WRONG_FIELD(entity=shown_entity(rule.type, key), because=because)
-            if mask == UNDEFINED:
-                code, why = FindingCode.UNDEFINED, cause(reason)
-            checked.wrong = code, why, deltas.get(key_order(key), ()), seen
+    created = {key_order(c.key) for c in own if c.op in COME}
+    gone = {key_order(c.key) for c in own if c.op in GONE} - created - deltas.keys()
+    doubts = [d for d in context.doubts if d.type in {read.type for read in rule.reads}]
+    waiting = doubt_causes(d for d in doubts if d.type == rule.type and d.key is None)
+    masks: dict[Any, tuple[int, frozenset[Cause]]] = {}
+    wrong: Finding | None = None
+    for key, now in _entities(rule, context, doubts, gone):
+        order = key_order(key)
+        mask, causes, seen, reason = _kept(rule, context, key, now, order in created)
+        masks[order] = mask, causes
+        if mask == TRUE and order in deltas and order not in created:
+            masks[order] = _may_move(rule, context, key, now)
+        elif mask != TRUE and mask & TRUE:
+            waiting |= causes or {reason or shown_entity(rule.type, key)}
+        elif mask != TRUE and wrong is None:
+            code, why = _why_wrong(rule, key, mask, seen, reason)
+            wrong = context.tell.fails(rule.id, code, _STAGE, why, deltas.get(order, ()), seen)
     said = tuple(
         ExplanationVote(
             delta, rule.id, mask & ~UNDEFINED | (FALSE if mask & UNDEFINED else 0), causes
         )
         for order, found in deltas.items()
         for delta in found
-        for mask, causes in [checked.masks.get(order, (FALSE, frozenset()))]
+        for mask, causes in [masks.get(order, (FALSE, frozenset()))]
     )
-    if checked.wrong is not None:
-        code, why, changed, seen = checked.wrong
-        return context.tell.fails(rule.id, code, _STAGE, why, changed, seen), said
-    if checked.open:
-        return context.tell.unknown(rule.id, _STAGE, checked.open, (), every), said
+    if wrong is not None:
+        return wrong, said
+    if waiting:
+        return context.tell.unknown(rule.id, _STAGE, waiting, (), every), said
     return context.tell.holds(rule.id, _STAGE, Reason.FIELD_KEPT(), every), said
 
 
-def _entities(
-    rule: Derived, context: JudgingContext, checked: _Checked, changed: AbstractSet[Any]
-) -> Iterator[tuple[Key, EntityRef]]:
-    """The entities after the run of which the clause could fail; notes what it cannot see.
+def _why_wrong(
+    rule: Derived, key: Key, mask: int, seen: tuple[Seen, ...], reason: Cause
+) -> tuple[FindingCode, Explanation]:
+    if mask == UNDEFINED:
+        return FindingCode.UNDEFINED, cause(reason)
+    decided = deciding(seen, FALSE)
+    because = () if decided is None else (decided,)
+    entity = shown_entity(rule.type, key)
+    return FindingCode.DERIVED_WRONG, Reason.WRONG_FIELD(entity=entity, because=because)
 
-    Where nothing that the expression reads changed, only the changed entities could. Of those that
-    were softly deleted, only where the field is `changed`, too.
+
+def _entities(
+    rule: Derived, context: JudgingContext, doubts: list[Doubt], gone: set[Any]
+) -> Iterator[tuple[Key, EntityRef]]:
+    """The entities after the run of which the clause could fail.
+
+    Where nothing that the expression reads changed, only the changed entities could. Those that
+    are `gone`, softly deleted, could not.
     """
     reads = {read.type for read in rule.reads}
-    doubts = [d for d in context.doubts if d.type in reads]
-    own = [c for c in context.changes if c.type == rule.type]
-    come = {key_order(c.key) for c in own if c.op in COME}
-    gone = {key_order(c.key) for c in own if c.op in GONE} - come - changed
-    touched = {key_order(c.key): c.key for c in own}
+    touched = {key_order(c.key): c.key for c in context.changes if c.type == rule.type}
     touched |= {key_order(d.key): d.key for d in doubts if d.type == rule.type and d.key}
-    checked.open |= doubt_causes(d for d in doubts if d.type == rule.type and d.key is None)
-    checked.created = come
     moved = any(c.type in reads for c in context.changes) or bool(doubts)
     if moved and not rule.is_row_local:
         fields = context.eval_context(rule.reads).fields_of(rule.type)

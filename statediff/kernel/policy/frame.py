@@ -39,7 +39,7 @@ from statediff.kernel.policy.witness import change, first_change, witness_of_pla
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Op, delta_id
 from statediff.model.explanation import PARTED, Cause, Reason, cause, is_by_agent
-from statediff.model.schema import COUNT, COUNTERS, Schema
+from statediff.model.schema import COUNT, COUNTERS
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
 from statediff.model.verdict import OF_CATALOGUE, OF_COUNTERS, Finding, Stage, Truth
 
@@ -56,14 +56,20 @@ SURE: Final = KnownMask(TRUE)
 NEVER: Final = KnownMask(FALSE)
 
 
-def explained_counters(
-    moved: Iterable[Delta], context: JudgingContext, created: Iterable[Delta]
-) -> Iterator[tuple[Delta, KnownMask]]:
-    """Each of the changes of counters that the keys of created entities explain, or may.
+def counter_votes(
+    context: JudgingContext, created: Iterable[Delta] = ()
+) -> Iterator[ExplanationVote]:
+    """The changes of counters that the keys of created entities explain, or may.
 
     `created` are deltas beside the context's own: those outside Ω, and of transactions.
     """
-    counted = _counted(context.after.schema)
+    changes, numbers = context.changes, context.changes.by_type.get(COUNTERS, ())
+    moved = [delta for number in numbers for delta in changes[number].deltas]
+    if not moved:
+        return
+    counted: dict[Key, str] = {
+        (t.counter,): t.name for t in context.after.schema.types if t.counter is not None
+    }
     come: dict[str, list[Key]] = {}
     for each in (*(d for one in context.changes for d in one.deltas), *created):
         if each.op in COME:
@@ -78,11 +84,7 @@ def explained_counters(
         possible = (keys, *([*keys, key] for key in _unseen(doubts, ends)))
         if any(_is_exact(ends, each) for each in possible):
             waiting = frozenset(cause(doubt.cause) for doubt in doubts)
-            yield delta, KnownMask(TRUE | FALSE if waiting else TRUE, waiting)
-
-
-def _counted(schema: Schema) -> dict[tuple[object, ...], str]:
-    return {(t.counter,): t.name for t in schema.types if t.counter is not None}
+            yield ExplanationVote(delta, OF_COUNTERS, TRUE | FALSE if waiting else TRUE, waiting)
 
 
 def _ends(delta: Delta) -> tuple[int, int] | None:
@@ -260,16 +262,6 @@ def _mark_of(type_name: str, context: JudgingContext) -> str:
     schemas = context.after.schema, context.before.schema
     types = (schema.by_name.get(type_name) for schema in schemas)
     return next(t.deleted_when for t in types if t is not None and t.deleted_when is not None)
-
-
-def counter_votes(
-    context: JudgingContext, created: Iterable[Delta] = ()
-) -> Iterator[ExplanationVote]:
-    """What the counters of the system need no clause for; see `counters.explained_counters`."""
-    changes, numbers = context.changes, context.changes.by_type.get(COUNTERS, ())
-    moved = [delta for number in numbers for delta in changes[number].deltas]
-    for delta, known in explained_counters(moved, context, created) if moved else ():
-        yield ExplanationVote(delta, OF_COUNTERS, known.mask, known.causes)
 
 
 def frame(

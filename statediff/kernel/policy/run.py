@@ -7,7 +7,7 @@ word: it can admit a violation, it can never clear the agent of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from statediff.contract.clauses.conduct import Asserted
@@ -23,39 +23,14 @@ from statediff.contract.language.context import (
 )
 from statediff.contract.language.syntax import Node, Read
 from statediff.kernel.policy.findings import WHOLE, last
-from statediff.kernel.policy.history import IntermediateStates
+from statediff.kernel.policy.history import IntermediateStates, unseen
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.kernel.policy.witness import call_row, deciding
-from statediff.model.batches import Row
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Cause, Explanation, Reason, cause, causes
-from statediff.model.schema import Schema
-from statediff.model.state import Coverage, Enumeration
 from statediff.model.trace import Trace
-from statediff.model.values import Key
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.model.view import View
-
-
-class Unseen:
-    """A state that nobody read: of every type it is unknown what there was."""
-
-    def __init__(self, schema: Schema, why: Explanation) -> None:
-        self._schema = schema
-        self._enumeration = Enumeration(Coverage.UNOBSERVED, explanation=why)
-
-    @property
-    def schema(self) -> Schema:
-        return self._schema
-
-    def enumeration(self, type_name: str) -> Enumeration:
-        return self._enumeration
-
-    def row(self, type_name: str, key: Key) -> Row | None:
-        return None
-
-    def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
-        return iter(())
 
 
 @dataclass(frozen=True)
@@ -113,7 +88,7 @@ class CallContext:
         side = f"after {name}"
         gaps = causes(self.moments.gaps(types))
         why = gaps[0] if gaps else Reason.STATES_AFTER_CALLS()
-        return side, self.moments.after.get(name) or Unseen(self.context.after.schema, why)
+        return side, self.moments.after.get(name) or unseen(self.context.after.schema, why)
 
     def outcome(
         self, node: Node, reads: frozenset[Read], env: Env, now: tuple[str, View] | None = None
