@@ -231,26 +231,6 @@ def gates_now(
     return {gate.id: tried.judgement.truth_of(gate.id) for gate in gates}
 
 
-def so_far(
-    file: ContractFile,
-    before: Capture,
-    now: Capture,
-    *,
-    trace: Trace = NO_TRACE,
-    facts: TrialFacts = NO_FACTS,
-    kept: Kept,
-) -> SoFar:
-    """How the run stands if it goes on from here; its systems are at rest. Raises as `evaluate`.
-
-    `kept` is what such questions about this contract over this state before have in common.
-    """
-    captures = bound_captures(before, now)
-    compiled = kept.so_far(compile_contract(file, schema_of(*captures)))
-    said = _Said(trace, TO_COME, None)
-    tried = _tried(file, captures, said, facts, compiled, explains=False, kept=kept)
-    return stand(compiled.contract, as_shown(tried.judgement, Shown(trace, TO_COME)))
-
-
 class Kept:
     """The part that judgements of one contract over one state before have in common."""
 
@@ -365,7 +345,8 @@ def _judge_states(
         places = touched(compiled, course, states, rest.trace)
         moments = moments_of(compiled, course, views, Whole(states), places, rest.trace)
     else:
-        places, moments = {}, two_ends(course, views)
+        commits = {line.source: () for line in course.lines}
+        places, moments = {}, IntermediateStates(course, views, commits)
     noted = ledger if explains else None
     if held is None:
         return Decided(matching, judged(compiled, moments, found, rest, noted), ledger, places)
@@ -373,11 +354,6 @@ def _judge_states(
     judgement = judged(compiled, moments, found, rest, noted, held.known(changed))
     held.learn(changed, judgement.clauses)
     return Decided(matching, judgement, ledger, places)
-
-
-def two_ends(course: Timelines, views: Mapping[str, View]) -> IntermediateStates:
-    """The moments of a run of which no step is known."""
-    return IntermediateStates(course, views, {line.source: () for line in course.lines})
 
 
 def judged(
@@ -542,10 +518,16 @@ class Prepared:
     kept_so_far: Kept = field(default_factory=Kept)
 
     def so_far(self, now: Capture, *, trace: Trace = NO_TRACE) -> SoFar:
-        """How a run stands that is not over."""
-        return so_far(
-            self.file, self.before, now, trace=trace, facts=self.facts, kept=self.kept_so_far
-        )
+        """How the run stands if it goes on from here; its systems are at rest.
+
+        Raises as `evaluate` does.
+        """
+        captures = bound_captures(self.before, now)
+        kept = self.kept_so_far
+        compiled = kept.so_far(compile_contract(self.file, schema_of(*captures)))
+        said = _Said(trace, TO_COME, None)
+        tried = _tried(self.file, captures, said, self.facts, compiled, explains=False, kept=kept)
+        return stand(compiled.contract, as_shown(tried.judgement, Shown(trace, TO_COME)))
 
     def judgement(
         self,
