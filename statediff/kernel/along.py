@@ -21,7 +21,7 @@ from statediff.kernel.diff import Scope, as_diff, changes_of
 from statediff.kernel.policy.admission import Refusal
 from statediff.kernel.policy.attribution import attribution, is_marked
 from statediff.kernel.policy.history import Commit, CommitOrder, IntermediateStates, commit_order
-from statediff.kernel.policy.judge import Evidence, judge, label
+from statediff.kernel.policy.judge import Evidence, Rest, judge, label
 from statediff.kernel.policy.so_far import contract_so_far, stand
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Diff, Doubt, HiddenDelta
@@ -292,21 +292,14 @@ def _as_it_was(
     )
     now = moments.where(numbers)
     commits = {line.source: moments.commits[line.source][: len(line.steps)] for line in lines}
-    return Evidence(
-        before=moments.views["before"],
-        after=now,
-        diff=_standing(commits.values()),
-        answer=TO_COME,
-        refusals=refusals,
-        trace=trace,
-        moments=replace(
-            moments,
-            course=replace(moments.course, lines=lines),
-            views={**moments.views, "after": now},
-            commits=commits,
-        ),
-        explains=False,
+    there = replace(
+        moments,
+        course=replace(moments.course, lines=lines),
+        views={**moments.views, "after": now},
+        commits=commits,
     )
+    rest = Rest(refusals, TO_COME, trace)
+    return Evidence(moments=there, diff=_standing(commits.values()), rest=rest, explains=False)
 
 
 def _standing(commits: Iterable[Sequence[Commit]]) -> Diff:

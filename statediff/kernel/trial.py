@@ -40,7 +40,7 @@ from statediff.kernel.policy.admission import Refusal, admit, read_answer
 from statediff.kernel.policy.findings import combine
 from statediff.kernel.policy.held import Held, sharing, touched_by
 from statediff.kernel.policy.history import IntermediateStates
-from statediff.kernel.policy.judge import Evidence, judge
+from statediff.kernel.policy.judge import Evidence, Rest, judge
 from statediff.kernel.policy.so_far import contract_so_far, stand
 from statediff.kernel.resolve import RESOLVER, resolve
 from statediff.later import Later, later
@@ -49,7 +49,7 @@ from statediff.model.readings import NO_HISTORY, Capture, Timeline
 from statediff.model.schema import Schema
 from statediff.model.timelines import Matching, Resolution, SourceTimeline, Timelines
 from statediff.model.trace import BY_ITSELF, NO_ANSWER, NO_TRACE, NoAnswer, RunEnding, Trace, Turn
-from statediff.model.values import Observed, Value
+from statediff.model.values import Value
 from statediff.model.verdict import Finding, Judgement, SoFar, Truth, Verdict
 from statediff.model.view import Ledger, RecordingView, StateView, View
 from statediff.uncollected import uncollected
@@ -312,16 +312,6 @@ def _tried(
     return _Tried(compiled, refusals, resolution, decided, judgement)
 
 
-class Rest(NamedTuple):
-    """The evidence of a judgement beside the states."""
-
-    refusals: tuple[Refusal, ...]
-    answer: Mapping[str, Observed] | NoAnswer
-    trace: Trace = NO_TRACE
-    ending: RunEnding | None = None
-    timeline: Timeline | None = None
-
-
 def triples(refusals: Iterable[Refusal]) -> tuple[tuple[str, str, str], ...]:
     """The refusals as plain texts."""
     return tuple((r.side, r.source, r.cause) for r in refusals)
@@ -369,16 +359,10 @@ def judged(
     With a ledger its reads are noted, and it is explained at once. `held` are known to hold.
     """
     evidence = Evidence(
-        before=moments.views["before"],
-        after=moments.views["after"],
-        diff=found,
-        answer=rest.answer,
-        refusals=rest.refusals,
-        ledger=ledger,
-        trace=rest.trace,
-        ending=rest.ending,
-        timeline=rest.timeline,
         moments=moments,
+        diff=found,
+        rest=rest,
+        ledger=ledger,
         explains=ledger is not None,
         held=held,
     )
