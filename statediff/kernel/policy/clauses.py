@@ -21,7 +21,6 @@ from statediff.contract.language.context import (
     EntitySet,
     Env,
     EvalContext,
-    Seen,
 )
 from statediff.contract.language.syntax import FieldIs, Node
 from statediff.kernel.policy.every import every
@@ -30,6 +29,7 @@ from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import (
     JudgingContext,
     Match,
+    Outcome,
     doubt_causes,
     relevant,
     selected,
@@ -218,7 +218,7 @@ def forbidden_at_end(pattern: Pattern, context: JudgingContext, candidates: Chan
         return context.tell.holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE)
     # A `that` about each entity has already decided which of them match.
     each = pattern.speaks_of_each
-    that = That(TRUE) if each else that_of_all(pattern, context, matches, waiting)
+    that = Outcome(TRUE) if each else that_of_all(pattern, context, matches, waiting)
     if that.mask == FALSE:
         return context.tell.holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE)
     trail = (*(s for m in definite for s in m.seen), *that.seen)
@@ -324,7 +324,7 @@ def _counted(
     return doubt_causes(doubts).union(*(m.why for m in possible))
 
 
-def _that_fails(pattern: Pattern, that: That, definite: list[Match], tell: Telling) -> Finding:
+def _that_fails(pattern: Pattern, that: Outcome, definite: list[Match], tell: Telling) -> Finding:
     over, deltas = _some(_names(definite)), named(pattern, definite)
     if that.mask == UNDEFINED:
         code = FindingCode.UNDEFINED
@@ -404,38 +404,24 @@ def further(pattern: Pattern, matched: Iterable[Match], doubts: Collection[Doubt
     return sum(places.values())
 
 
-@dataclass(frozen=True)
-class That:
-    """The outcomes of `that`, what was seen, and what they wait for."""
-
-    mask: int
-    seen: tuple[Seen, ...] = ()
-    causes: frozenset[Cause] = frozenset()
-    undefined: Cause = ""
-
-
 def that_of_all(
     pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[Cause]
-) -> That:
+) -> Outcome:
     """`that` over the matched entities; TRUE where the clause has none.
 
     `causes` say why further entities may match. Matches that are not certain count as such.
     """
     nodes = list(filter(None, pattern.that.values()))
     if not nodes:
-        return That(TRUE)
+        return Outcome(TRUE)
     eval_context = context.eval_context(pattern.reads)
     entity_set = _crowd(pattern, context, matches, causes)
     if pattern.speaks_of_each:
         mask = _each(pattern, context, matches, eval_context, entity_set)
     else:
         mask = _that(pattern, nodes[0], eval_context, {"them": entity_set})
-    return That(
-        mask,
-        tuple(eval_context.seen),
-        frozenset(eval_context.causes | entity_set.incomplete),
-        last(eval_context.undefined) if mask & UNDEFINED else "",
-    )
+    found = Outcome.of(mask, eval_context)
+    return replace(found, causes=found.causes | entity_set.incomplete)
 
 
 def qualified(

@@ -7,6 +7,7 @@ change of exactly that field, entity by entity.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from statediff.contract.clauses.derive import Derived
@@ -18,19 +19,17 @@ from statediff.contract.language.context import (
     UNDEFINED,
     EntityRef,
     Result,
-    Seen,
     Undefined,
     Unknown,
 )
-from statediff.kernel.policy.findings import last
-from statediff.kernel.policy.frame import ExplanationVote
+from statediff.kernel.policy.frame import NEVER, SURE, ExplanationVote
 from statediff.kernel.policy.history import IntermediateStates
-from statediff.kernel.policy.matching import JudgingContext, doubt_causes
+from statediff.kernel.policy.matching import JudgingContext, Outcome, doubt_causes
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import deciding, shown_entity
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Doubt, Op
-from statediff.model.explanation import Cause, Explanation, Reason, cause
+from statediff.model.delta import Delta, Doubt, Op
+from statediff.model.explanation import Explanation, Reason, cause
 from statediff.model.values import ABSENT, Key, is_value, key_order
 from statediff.model.verdict import Finding, Stage
 
@@ -53,26 +52,24 @@ def derived_clause(
     gone = {key_order(c.key) for c in own if c.op in GONE} - created - deltas.keys()
     doubts = [d for d in context.doubts if d.type in {read.type for read in rule.reads}]
     waiting = doubt_causes(d for d in doubts if d.type == rule.type and d.key is None)
-    masks: dict[Any, tuple[int, frozenset[Cause]]] = {}
+    kept: dict[Any, Outcome] = {}
     wrong: Finding | None = None
     for key, now in _entities(rule, context, doubts, gone):
         order = key_order(key)
-        mask, causes, seen, reason = _kept(rule, context, key, now, order in created)
-        masks[order] = mask, causes
+        outcome = _kept(rule, context, key, now, order in created)
+        mask, kept[order] = outcome.mask, outcome
         if mask == TRUE and order in deltas and order not in created:
-            masks[order] = _may_move(rule, context, key, now)
+            kept[order] = _may_move(rule, context, key, now)
         elif mask != TRUE and mask & TRUE:
-            waiting |= causes or {reason or shown_entity(rule.type, key)}
+            waiting |= outcome.causes or {outcome.undefined or shown_entity(rule.type, key)}
         elif mask != TRUE and wrong is None:
-            code, why = _why_wrong(rule, key, mask, seen, reason)
-            wrong = context.tell.fails(rule.id, code, _STAGE, why, deltas.get(order, ()), seen)
+            code, why = _why_wrong(rule, key, outcome)
+            changed = deltas.get(order, ())
+            wrong = context.tell.fails(rule.id, code, _STAGE, why, changed, outcome.seen)
     said = tuple(
-        ExplanationVote(
-            delta, rule.id, mask & ~UNDEFINED | (FALSE if mask & UNDEFINED else 0), causes
-        )
-        for order, found in deltas.items()
-        for delta in found
-        for mask, causes in [masks.get(order, (FALSE, frozenset()))]
+        _vote(rule, delta, kept.get(order, NEVER))
+        for order, changed in deltas.items()
+        for delta in changed
     )
     if wrong is not None:
         return wrong, said
@@ -81,12 +78,16 @@ def derived_clause(
     return context.tell.holds(rule.id, _STAGE, Reason.FIELD_KEPT(), every), said
 
 
-def _why_wrong(
-    rule: Derived, key: Key, mask: int, seen: tuple[Seen, ...], reason: Cause
-) -> tuple[FindingCode, Explanation]:
-    if mask == UNDEFINED:
-        return FindingCode.UNDEFINED, cause(reason)
-    decided = deciding(seen, FALSE)
+def _vote(rule: Derived, delta: Delta, found: Outcome) -> ExplanationVote:
+    """What is undefined explains nothing."""
+    mask = found.mask & ~UNDEFINED | (FALSE if found.mask & UNDEFINED else 0)
+    return ExplanationVote(delta, rule.id, mask, found.causes)
+
+
+def _why_wrong(rule: Derived, key: Key, found: Outcome) -> tuple[FindingCode, Explanation]:
+    if found.mask == UNDEFINED:
+        return FindingCode.UNDEFINED, cause(found.undefined)
+    decided = deciding(found.seen, FALSE)
     because = () if decided is None else (decided,)
     entity = shown_entity(rule.type, key)
     return FindingCode.DERIVED_WRONG, Reason.WRONG_FIELD(entity=entity, because=because)
@@ -139,7 +140,7 @@ def _named_by_changes(rule: Derived, context: JudgingContext) -> frozenset[objec
 
 def _kept(
     rule: Derived, context: JudgingContext, key: Key, now: EntityRef, is_created: bool
-) -> tuple[int, frozenset[Cause], tuple[Seen, ...], Cause]:
+) -> Outcome:
     """The truth of whether the field equals the expression after the run, or moved as it moved."""
     eval_context = context.eval_context(rule.reads)
     mask = outcomes(rule.after, eval_context, {"it": now})
@@ -154,17 +155,10 @@ def _kept(
             evaluate(rule.after.right, eval_context, new),
         )
         mask = TRUE if moved == TRUE else mask | (moved & TRUE)
-    return (
-        mask,
-        frozenset(eval_context.causes),
-        seen,
-        last(eval_context.undefined) if mask & UNDEFINED else "",
-    )
+    return replace(Outcome.of(mask, eval_context), seen=seen)
 
 
-def _may_move(
-    rule: Derived, context: JudgingContext, key: Key, now: EntityRef
-) -> tuple[int, frozenset[Cause]]:
+def _may_move(rule: Derived, context: JudgingContext, key: Key, now: EntityRef) -> Outcome:
     """The truth of whether the field's change follows from the expression: it moved, too.
 
     Where it did not, the field was not kept before the run, and the one who put it right was not
@@ -172,15 +166,15 @@ def _may_move(
     """
     then = _then(context, rule.type, key)
     if then is None:
-        return TRUE, frozenset()
+        return SURE
     eval_context = context.eval_context(rule.reads)
     was = evaluate(rule.before.right, eval_context, {"it": then})
     is_now = evaluate(rule.after.right, eval_context, {"it": now})
     if isinstance(was, Unknown) or isinstance(is_now, Unknown):
-        return TRUE | FALSE, frozenset(eval_context.causes)
+        return Outcome(TRUE | FALSE, causes=frozenset(eval_context.causes))
     if isinstance(was, Undefined) or isinstance(is_now, Undefined):
-        return TRUE, frozenset()
-    return FALSE if equal(was, is_now) else TRUE, frozenset()
+        return SURE
+    return NEVER if equal(was, is_now) else SURE
 
 
 def may_show(

@@ -19,7 +19,7 @@ catalogue ties the two (`contract.clauses.causes`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import attrgetter
@@ -33,7 +33,14 @@ from statediff.contract.language.context import FALSE, TRUE
 from statediff.kernel.policy.clauses import further, qualified, that_of_all
 from statediff.kernel.policy.findings import at
 from statediff.kernel.policy.history import IntermediateStates
-from statediff.kernel.policy.matching import JudgingContext, Match, doubt_causes, relevant, selects
+from statediff.kernel.policy.matching import (
+    JudgingContext,
+    Match,
+    Outcome,
+    doubt_causes,
+    relevant,
+    selects,
+)
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import change, first_change, witness_of_place
 from statediff.model.codes import FindingCode
@@ -43,17 +50,8 @@ from statediff.model.schema import COUNT, COUNTERS
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
 from statediff.model.verdict import OF_CATALOGUE, OF_COUNTERS, Finding, Stage, Truth
 
-
-@dataclass(frozen=True)
-class KnownMask:
-    """An outcome and, where it is open, what it waits for."""
-
-    mask: int
-    causes: frozenset[Cause] = frozenset()
-
-
-SURE: Final = KnownMask(TRUE)
-NEVER: Final = KnownMask(FALSE)
+SURE: Final = Outcome(TRUE)
+NEVER: Final = Outcome(FALSE)
 
 
 def counter_votes(
@@ -196,7 +194,7 @@ def _said(pattern: Pattern, context: JudgingContext) -> Iterator[ExplanationVote
             )
 
 
-def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match], KnownMask]:
+def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match], Outcome]:
     """The changes that the pattern matches, and whether it may explain each.
 
     A require clause explains whatever it matches: that there are too many, or that `that` fails of
@@ -222,15 +220,15 @@ def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match],
             return matches, NEVER
         if that.mask != TRUE:
             causes |= that.causes or {that.undefined or Reason.WHETHER_THAT(clause=pattern.id)}
-    return matches, KnownMask(TRUE | FALSE, frozenset(causes)) if causes else SURE
+    return matches, Outcome(TRUE | FALSE, causes=frozenset(causes)) if causes else SURE
 
 
-def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMask:
+def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> Outcome:
     """Whether the pattern's selected paths include the delta's, and its principal made it."""
     if pattern.by is not None:
         mask, why = context.attribution.by(delta, pattern.by)
         if mask != TRUE:
-            return KnownMask(mask, frozenset({why}))
+            return Outcome(mask, causes=frozenset({why}))
     if pattern.fields is None:
         return SURE
     if delta.op is Op.UPDATE:
@@ -254,7 +252,7 @@ def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMas
         for name, cell in outside
         if isinstance(cell, Unobserved)
     )
-    return KnownMask(TRUE | FALSE, causes) if causes else SURE
+    return Outcome(TRUE | FALSE, causes=causes) if causes else SURE
 
 
 def _mark_of(type_name: str, context: JudgingContext) -> str:

@@ -8,7 +8,7 @@ word: it can admit a violation, it can never clear the agent of one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from statediff.contract.clauses.conduct import Asserted
 from statediff.contract.evaluation.evaluate import outcomes
@@ -22,30 +22,15 @@ from statediff.contract.language.context import (
     Seen,
 )
 from statediff.contract.language.syntax import Node, Read
-from statediff.kernel.policy.findings import WHOLE, last
+from statediff.kernel.policy.findings import WHOLE
 from statediff.kernel.policy.history import IntermediateStates, unseen
-from statediff.kernel.policy.matching import JudgingContext
+from statediff.kernel.policy.matching import JudgingContext, Outcome
 from statediff.kernel.policy.witness import call_row, deciding
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Cause, Explanation, Reason, cause, causes
 from statediff.model.trace import Trace
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.model.view import View
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcomes of one condition at one point of the run, and what was seen there."""
-
-    mask: int
-    seen: tuple[Seen, ...]
-    causes: frozenset[Cause]
-    undefined: Cause
-
-    @property
-    def why(self) -> frozenset[Cause]:
-        """Why it is not decided; never empty."""
-        return self.causes or frozenset({self.undefined or Reason.SOME_CONDITION()})
 
 
 class CallContext:
@@ -103,8 +88,7 @@ class CallContext:
             ):
                 eval_context.moments = {eval_context.now: view}
         mask = outcomes(node, eval_context, env)
-        undefined = last(eval_context.undefined) if mask & UNDEFINED else ""
-        return Outcome(mask, tuple(eval_context.seen), frozenset(eval_context.causes), undefined)
+        return Outcome.of(mask, eval_context)
 
     def own_word(self, finding: Finding, of: Asserted) -> Finding:
         """UNKNOWN where something holds only by what the agent itself says of its conduct."""
