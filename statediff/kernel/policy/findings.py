@@ -72,18 +72,8 @@ class Telling:
         """The finding of a violated clause."""
         if not self.is_whole:
             return _unexplained(clause, code, stage, Truth.FAILS)
-        found, said = tuple(deltas), _made(explanation)
-        return Finding(
-            clause,
-            code,
-            stage,
-            Truth.FAILS,
-            said,
-            deltas=tuple(d.id for d in found),
-            evidence=evidence_of(found),
-            witness=witness_of(seen, found),
-            rank=risk(found),
-        )
+        found = Finding(clause, code, stage, Truth.FAILS, _made(explanation))
+        return _shown(found, deltas, seen)
 
     def unknown(
         self,
@@ -96,19 +86,10 @@ class Telling:
         """The finding of a clause that cannot be decided: what is missing, and who owns the gap."""
         if not self.is_whole:
             return _unexplained(clause, FindingCode.UNOBSERVED, stage, Truth.UNKNOWN)
-        found, changed = causes(waiting) or (Reason.SOME_VALUE(),), tuple(deltas)
-        return Finding(
-            clause,
-            cause_code(found),
-            stage,
-            Truth.UNKNOWN,
-            Reason.NEEDED(cause=found[0], clause=clause),
-            deltas=tuple(d.id for d in changed),
-            evidence=evidence_of(changed),
-            witness=witness_of(seen, changed),
-            causes=found,
-            rank=risk(changed),
-        )
+        known = causes(waiting) or (Reason.SOME_VALUE(),)
+        needed = Reason.NEEDED(cause=known[0], clause=clause)
+        found = Finding(clause, cause_code(known), stage, Truth.UNKNOWN, needed, causes=known)
+        return _shown(found, deltas, seen)
 
     def undecided(
         self,
@@ -171,6 +152,18 @@ BRIEF: Final = Telling(False)
 @lru_cache(4096)  # the same clauses have the same truths in most runs
 def _unexplained(clause: str, code: FindingCode, stage: Stage, truth: Truth) -> Finding:
     return Finding(clause, code, stage, truth, UNEXPLAINED)
+
+
+def _shown(found: Finding, deltas: Iterable[Delta], seen: Iterable[Seen]) -> Finding:
+    """The finding with the changes that it is about, and what was seen."""
+    changed = tuple(deltas)
+    return replace(
+        found,
+        deltas=tuple(d.id for d in changed),
+        evidence=evidence_of(changed),
+        witness=witness_of(seen, changed),
+        rank=risk(changed),
+    )
 
 
 def _made(explanation: Said) -> Explanation:
