@@ -19,7 +19,6 @@ from statediff.contract.language.context import (
     EntityRef,
     EntitySet,
     Env,
-    Seen,
 )
 from statediff.contract.language.syntax import Node, Read
 from statediff.kernel.policy.findings import WHOLE
@@ -122,19 +121,13 @@ def undefined_at(clause: str, stage: Stage, place: Explanation, found: Outcome) 
 
 
 def decided(
-    clause: str,
-    stage: Stage,
-    causes: Iterable[Cause],
-    explanation: Explanation,
-    seen: Iterable[Seen] = (),
+    clause: str, stage: Stage, causes: Iterable[Cause], explanation: Explanation
 ) -> Finding:
     """HOLDS, or UNKNOWN if anything is missing."""
     missing = set(causes)
-    return (
-        WHOLE.unknown(clause, stage, missing, seen)
-        if missing
-        else WHOLE.holds(clause, stage, explanation)
-    )
+    if missing:
+        return WHOLE.unknown(clause, stage, missing)
+    return WHOLE.holds(clause, stage, explanation)
 
 
 def at_call(finding: Finding, call: EntityRef) -> Finding:
