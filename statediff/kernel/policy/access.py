@@ -206,7 +206,7 @@ def judge_access(
     found = list(room.cone())
     for clause in access.clauses:
         begin(clause.id, clause.reads)
-        found += room.clause(clause)
+        found.append(room.clause(clause))
     wrong = [finding for finding in found if finding.truth is Truth.FAILS]
     if wrong and _is_right(others):
         codes = tuple(dict.fromkeys(finding.code.value for finding in wrong))
@@ -321,17 +321,17 @@ class _Room:
 
     # ------------------------------------------------------------ what must have been read
 
-    def clause(self, clause: Search | Needed | Citing) -> tuple[Finding, ...]:
+    def clause(self, clause: Search | Needed | Citing) -> Finding:
         """The finding of one clause."""
         if isinstance(clause, Citing):
-            return (self._citing(clause),)
+            return self._citing(clause)
         applies, causes = self._applies(clause.when, clause.reads)
         if applies == FALSE:
-            return (decided(clause.id, _STAGE, (), Reason.DOES_NOT_APPLY()),)
+            return decided(clause.id, _STAGE, (), Reason.DOES_NOT_APPLY())
         found = self._search(clause) if isinstance(clause, Search) else self._needed(clause)
         if applies != TRUE and found.truth is not Truth.HOLDS:
-            return (WHOLE.unknown(clause.id, _STAGE, causes),)
-        return (found,)
+            return WHOLE.unknown(clause.id, _STAGE, causes)
+        return found
 
     def _applies(self, when: Node | None, reads: frozenset[Read]) -> tuple[int, set[Cause]]:
         """Without an answer nothing is claimed; that there is none is the answer's own fault."""
@@ -404,7 +404,7 @@ class _Room:
         self, clause: Needed, artifacts: list[tuple[CapturedArtifact, int]]
     ) -> Finding | None:
         """FAILS where too few of the evidence are cited."""
-        cited = set(self._cited() or ())
+        cited = set(self._cited())
         certain = [held.id for held, meant in artifacts if meant == TRUE]
         left = [each for each in certain if each not in cited]
         if clause.low is None:
@@ -452,16 +452,16 @@ class _Room:
 
     # ------------------------------------------------------------ citations
 
-    def _cited(self) -> tuple[str, ...] | None:
-        """The citations of the answer, in order; None where it has no such list."""
+    def _cited(self) -> tuple[str, ...]:
+        """The citations of the answer, in order; none where it has no such list."""
         citing, answer = self.access.citing, self.run.context.answer
         if citing is None or isinstance(answer, NoAnswer):
-            return None
+            return ()
         listed = answer.get(citing.name)
-        return tuple(map(_text, listed)) if isinstance(listed, tuple) else None
+        return tuple(map(_text, listed)) if isinstance(listed, tuple) else ()
 
     def _citing(self, clause: Citing) -> Finding:
-        cited = tuple(dict.fromkeys(self._cited() or ()))
+        cited = tuple(dict.fromkeys(self._cited()))
         causes: set[Cause] = set()
         answer = self.run.context.answer
         if isinstance(answer, NoAnswer) and answer.is_unread:
