@@ -166,6 +166,14 @@ def truths(judgement: Judgement) -> dict[str, Truth]:
     return {c.clause: c.truth for c in judgement.clauses}
 
 
+def outcome(judgement: Judgement, expected: Verdict | Truth | str) -> Verdict | Truth | str:
+    """The verdict, or the truth or the code of the clause `c`: whichever is expected."""
+    if isinstance(expected, Verdict):
+        return judgement.verdict
+    found = finding(judgement, "c")
+    return truths(judgement)["c"] if isinstance(expected, Truth) else found.code
+
+
 def document(judgement: Judgement) -> Any:
     return judgement_document(judgement)
 

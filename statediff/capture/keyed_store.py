@@ -102,9 +102,3 @@ class SourceChunks(LayeredChunks):
                 if store.has(ref.digest):
                     return store.get(ref)
         return super().get(ref)
-
-    def piece(self, ref: ChunkRef) -> tuple[pa.Buffer, pa.Schema]:
-        if ref.digest in self._batches:
-            return super().piece(ref)
-        batch = self.get(ref)
-        return batch.serialize(), batch.schema

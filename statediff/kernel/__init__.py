@@ -15,34 +15,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-_PLACES: Final = {
-    "Compiled": "contracts",
-    "Evaluated": "trial",
-    "KERNEL": "trial",
-    "Prepared": "trial",
-    "TrialFacts": "trial",
-    "Undoing": "undoing",
-    "UndoingCall": "undoing",
-    "binding_error": "foreseen",
-    "changes_there_before": "linting",
-    "comparison": "comparing",
-    "compile_contract": "contracts",
-    "context_of": "libraries",
-    "contract_in": "contracts",
-    "course_of": "replaying",
-    "evaluate": "trial",
-    "gates_now": "trial",
-    "judgement_of": "trial",
-    "library_of": "libraries",
-    "lint": "linting",
-    "modules_digest": "judging_modules",
-    "prepare": "trial",
-    "replay": "replaying",
-    "require_kernel": "replaying",
-    "schema_of": "contracts",
-    "state_of": "comparing",
-}
-"""Each name of the door, and the module that has it."""
+_NAMES: Final = {
+    "comparing": ("comparison", "state_of"),
+    "contracts": ("Compiled", "compile_contract", "contract_in", "schema_of"),
+    "foreseen": ("binding_error",),
+    "judging_modules": ("modules_digest",),
+    "libraries": ("context_of", "library_of"),
+    "linting": ("changes_there_before", "lint"),
+    "replaying": ("course_of", "replay", "require_kernel"),
+    "trial": (
+        "KERNEL", "Evaluated", "Prepared", "TrialFacts", "evaluate", "gates_now", "judgement_of",
+        "prepare",
+    ),
+    "undoing": ("Undoing", "UndoingCall"),
+}  # fmt: skip
+"""The names of the door, by the module that has them."""
+_PLACES: Final = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = list(_PLACES)
 
 if TYPE_CHECKING:

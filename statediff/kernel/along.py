@@ -6,8 +6,9 @@ run, before it and after it; so a bundle that holds those gives the same changes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 from statediff.contract.binding.bound import Contract
@@ -20,7 +21,7 @@ from statediff.kernel.diff import Scope, as_diff, changes_of
 from statediff.kernel.policy.admission import Refusal
 from statediff.kernel.policy.attribution import attribution, is_marked
 from statediff.kernel.policy.history import Commit, CommitOrder, IntermediateStates, commit_order
-from statediff.kernel.policy.judge import Evidence, judge, label
+from statediff.kernel.policy.judge import Evidence, Rest, judge, label
 from statediff.kernel.policy.so_far import contract_so_far, stand
 from statediff.model.batches import Row
 from statediff.model.delta import Delta, Diff, Doubt, HiddenDelta
@@ -80,13 +81,13 @@ def touched(
     Of the types that some clause asks about; of the others, none.
     """
     wanted = asked(compiled.contract, timelines, trace)
-    scope, schemas = compiled.scope, _Schemas(compiled.contract.schema)
+    scope, part = compiled.scope, _parts_of(compiled.contract.schema)
     found: dict[tuple[str, int], tuple[tuple[str, Key], ...]] = {}
     for line in timelines.lines:
         for number, step in enumerate(line.steps, start=1):
             types = step.touched & wanted
             if types:
-                schema = schemas.of(types)
+                schema = part(types)
                 one, two = (_tables(line, at, schema, states) for at in (number - 1, number))
                 found[line.source, number] = changed(scope.diff(one, two))
     return {place: entities for place, entities in found.items() if entities}
@@ -102,7 +103,7 @@ def moments_of(
 ) -> IntermediateStates:
     """The moments of the run, with what each transaction changed of the entities it touched."""
     wanted = asked(compiled.contract, timelines, trace)
-    scope, schemas = compiled.scope, _Schemas(compiled.contract.schema)
+    scope, part = compiled.scope, _parts_of(compiled.contract.schema)
     commits: dict[str, tuple[Commit, ...]] = {}
     for line in timelines.lines:
         ids = (f"during/{line.source}",)
@@ -113,7 +114,7 @@ def moments_of(
             if not types:
                 steps.append(Commit(Diff(()), Diff(())))
                 continue
-            schema, known = schemas.of(types), places.get((line.source, number), ())
+            schema, known = part(types), places.get((line.source, number), ())
             start, old, new = (_sides(line, at, schema) for at in (0, number - 1, number))
             own = compare.between(schema, old, new, known)
             # What was written for the first time had been as it was before the run.
@@ -291,21 +292,14 @@ def _as_it_was(
     )
     now = moments.where(numbers)
     commits = {line.source: moments.commits[line.source][: len(line.steps)] for line in lines}
-    return Evidence(
-        before=moments.views["before"],
-        after=now,
-        diff=_standing(commits.values()),
-        answer=TO_COME,
-        refusals=refusals,
-        trace=trace,
-        moments=replace(
-            moments,
-            course=replace(moments.course, lines=lines),
-            views={**moments.views, "after": now},
-            commits=commits,
-        ),
-        explains=False,
+    there = replace(
+        moments,
+        course=replace(moments.course, lines=lines),
+        views={**moments.views, "after": now},
+        commits=commits,
     )
+    rest = Rest(refusals, TO_COME, trace)
+    return Evidence(moments=there, diff=_standing(commits.values()), rest=rest, explains=False)
 
 
 def _standing(commits: Iterable[Sequence[Commit]]) -> Diff:
@@ -338,19 +332,14 @@ def _entity(place: Delta | Doubt) -> object:
     return place.type, None if place.key is None else key_order(place.key)
 
 
-class _Schemas:
-    """Parts of a schema, each made once."""
+def _parts_of(schema: Schema) -> Callable[[frozenset[str]], Schema]:
+    """The schema of some of the types alone, each made once."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._made: dict[frozenset[str], Schema] = {}
+    @cache
+    def part(names: frozenset[str]) -> Schema:
+        return replace(schema, types=tuple(t for t in schema.types if t.name in names))
 
-    def of(self, names: frozenset[str]) -> Schema:
-        """These types alone."""
-        if names not in self._made:
-            types = tuple(t for t in self._schema.types if t.name in names)
-            self._made[names] = replace(self._schema, types=types)
-        return self._made[names]
+    return part
 
 
 def _by(found: Diff, transaction: str) -> Diff:

@@ -9,11 +9,11 @@ from statediff.kernel.canonicalize.rules import equality_of_types
 from statediff.kernel.diff import diff
 from statediff.kernel.resolve import resolve
 from statediff.model.delta import Diff
-from statediff.model.graph import Changed, Graph, Known, change_content, references
+from statediff.model.graph import Changed, Graph, Known, change_content, references, references_of
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema, merge_schemas
 from statediff.model.state import Coverage, State, Table
-from statediff.model.values import Key, is_value, key_order
+from statediff.model.values import Key, key_order
 
 
 @dataclass(frozen=True)
@@ -82,27 +82,13 @@ def _near(
     changed = {(d.type, key_order(d.key)): d.key for d in found.deltas}
     wanted: dict[_Place, Key] = dict(changed)
     for (name, _), key in changed.items():
-        row = tables[name].row(key) if name in tables else None
-        for field, target in related.get(name, ()):
-            value = None if row is None else row.get(field)
-            if value is not None and is_value(value):
-                wanted[target, key_order((value,))] = (value,)  # type: ignore[assignment,arg-type]  # as checked
+        row = (tables[name].row(key) if name in tables else None) or {}
+        wanted |= {(t, key_order(k)): k for _, t, k in references_of(name, row, related)}
     types = {name for name, _ in changed}
-    for name, ends in related.items():
-        inward = [(field, target) for field, target in ends if target in types]
-        if inward and name in tables:
-            wanted |= _inward(tables[name], inward, changed)
+    for name in (n for n in related if n in tables and types & {t for _, t in related[n]}):
+        fields = tuple(dict.fromkeys((*tables[name].type.key, *(f for f, _ in related[name]))))
+        for key, row in tables[name].rows(fields):
+            ends = references_of(name, row, related)
+            if any((target, key_order(other)) in changed for _, target, other in ends):
+                wanted[name, key_order(key)] = key
     return wanted
-
-
-def _inward(
-    table: Table, ends: list[tuple[str, str]], changed: dict[_Place, Key]
-) -> dict[_Place, Key]:
-    found: dict[_Place, Key] = {}
-    fields = tuple(dict.fromkeys((*table.type.key, *(field for field, _ in ends))))
-    for key, row in table.rows(fields):
-        for field, target in ends:
-            value = row[field]
-            if value is not None and is_value(value) and (target, key_order((value,))) in changed:  # type: ignore[arg-type]  # as checked
-                found[table.type.name, key_order(key)] = key
-    return found

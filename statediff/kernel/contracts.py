@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import cached_property, lru_cache, partial
 
 from statediff.contract.binding.bind import bind
 from statediff.contract.binding.bound import Contract
@@ -24,7 +23,6 @@ from statediff.model.readings import Capture
 from statediff.model.schema import EntityType, Schema, merge_schemas
 from statediff.model.state import State
 from statediff.model.timelines import Resolution
-from statediff.model.values import Observed
 from statediff.model.view import Scoped
 
 
@@ -170,7 +168,7 @@ def _identity(
             if use is None
             else (Canonicalize(use=use, on=(f"{rule.type}.{name}",), because=rule.because),),
         )
-        fields.append((name, use or "", _on(book, rule.type, name)))
+        fields.append((name, use or "", partial(book.value, rule.type, name)))
     opaque = frozenset(
         name
         for use in whole.uses
@@ -178,13 +176,6 @@ def _identity(
         for name in use.fields
     )
     return IdentityRule(rule.type, rule.version, rule.because, tuple(fields), opaque)
-
-
-def _on(book: RuleBook, type_name: str, field_name: str) -> Any:
-    def apply(value: Observed) -> Observed:
-        return book.value(type_name, field_name, value)
-
-    return apply
 
 
 def schema_of(*captures: Capture) -> Schema:

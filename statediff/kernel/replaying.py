@@ -28,8 +28,9 @@ from statediff.kernel.contracts import Compiled, compile_contract, contract_in
 from statediff.kernel.policy.admission import Refusal, admit, read_answer
 from statediff.kernel.policy.findings import combine
 from statediff.kernel.policy.history import IntermediateStates
+from statediff.kernel.policy.judge import Rest
 from statediff.kernel.resolve import IdentityRule, natural_key
-from statediff.kernel.trial import KERNEL, RELEASES, Rest, as_shown, facts_of, judged, triples
+from statediff.kernel.trial import KERNEL, RELEASES, as_shown, facts_of, judged, triples
 from statediff.model.timelines import Timelines
 from statediff.model.values import Key, key_order
 from statediff.model.verdict import Judgement, Moment

@@ -40,7 +40,7 @@ from statediff.kernel.policy.admission import Refusal, admit, read_answer
 from statediff.kernel.policy.findings import combine
 from statediff.kernel.policy.held import Held, sharing, touched_by
 from statediff.kernel.policy.history import IntermediateStates
-from statediff.kernel.policy.judge import Evidence, judge
+from statediff.kernel.policy.judge import Evidence, Rest, judge
 from statediff.kernel.policy.so_far import contract_so_far, stand
 from statediff.kernel.resolve import RESOLVER, resolve
 from statediff.later import Later, later
@@ -49,7 +49,7 @@ from statediff.model.readings import NO_HISTORY, Capture, Timeline
 from statediff.model.schema import Schema
 from statediff.model.timelines import Matching, Resolution, SourceTimeline, Timelines
 from statediff.model.trace import BY_ITSELF, NO_ANSWER, NO_TRACE, NoAnswer, RunEnding, Trace, Turn
-from statediff.model.values import Observed, Value
+from statediff.model.values import Value
 from statediff.model.verdict import Finding, Judgement, SoFar, Truth, Verdict
 from statediff.model.view import Ledger, RecordingView, StateView, View
 from statediff.uncollected import uncollected
@@ -231,26 +231,6 @@ def gates_now(
     return {gate.id: tried.judgement.truth_of(gate.id) for gate in gates}
 
 
-def so_far(
-    file: ContractFile,
-    before: Capture,
-    now: Capture,
-    *,
-    trace: Trace = NO_TRACE,
-    facts: TrialFacts = NO_FACTS,
-    kept: Kept,
-) -> SoFar:
-    """How the run stands if it goes on from here; its systems are at rest. Raises as `evaluate`.
-
-    `kept` is what such questions about this contract over this state before have in common.
-    """
-    captures = bound_captures(before, now)
-    compiled = kept.so_far(compile_contract(file, schema_of(*captures)))
-    said = _Said(trace, TO_COME, None)
-    tried = _tried(file, captures, said, facts, compiled, explains=False, kept=kept)
-    return stand(compiled.contract, as_shown(tried.judgement, Shown(trace, TO_COME)))
-
-
 class Kept:
     """The part that judgements of one contract over one state before have in common."""
 
@@ -332,16 +312,6 @@ def _tried(
     return _Tried(compiled, refusals, resolution, decided, judgement)
 
 
-class Rest(NamedTuple):
-    """The evidence of a judgement beside the states."""
-
-    refusals: tuple[Refusal, ...]
-    answer: Mapping[str, Observed] | NoAnswer
-    trace: Trace = NO_TRACE
-    ending: RunEnding | None = None
-    timeline: Timeline | None = None
-
-
 def triples(refusals: Iterable[Refusal]) -> tuple[tuple[str, str, str], ...]:
     """The refusals as plain texts."""
     return tuple((r.side, r.source, r.cause) for r in refusals)
@@ -365,7 +335,8 @@ def _judge_states(
         places = touched(compiled, course, states, rest.trace)
         moments = moments_of(compiled, course, views, Whole(states), places, rest.trace)
     else:
-        places, moments = {}, two_ends(course, views)
+        commits = {line.source: () for line in course.lines}
+        places, moments = {}, IntermediateStates(course, views, commits)
     noted = ledger if explains else None
     if held is None:
         return Decided(matching, judged(compiled, moments, found, rest, noted), ledger, places)
@@ -373,11 +344,6 @@ def _judge_states(
     judgement = judged(compiled, moments, found, rest, noted, held.known(changed))
     held.learn(changed, judgement.clauses)
     return Decided(matching, judgement, ledger, places)
-
-
-def two_ends(course: Timelines, views: Mapping[str, View]) -> IntermediateStates:
-    """The moments of a run of which no step is known."""
-    return IntermediateStates(course, views, {line.source: () for line in course.lines})
 
 
 def judged(
@@ -393,16 +359,10 @@ def judged(
     With a ledger its reads are noted, and it is explained at once. `held` are known to hold.
     """
     evidence = Evidence(
-        before=moments.views["before"],
-        after=moments.views["after"],
-        diff=found,
-        answer=rest.answer,
-        refusals=rest.refusals,
-        ledger=ledger,
-        trace=rest.trace,
-        ending=rest.ending,
-        timeline=rest.timeline,
         moments=moments,
+        diff=found,
+        rest=rest,
+        ledger=ledger,
         explains=ledger is not None,
         held=held,
     )
@@ -542,10 +502,16 @@ class Prepared:
     kept_so_far: Kept = field(default_factory=Kept)
 
     def so_far(self, now: Capture, *, trace: Trace = NO_TRACE) -> SoFar:
-        """How a run stands that is not over."""
-        return so_far(
-            self.file, self.before, now, trace=trace, facts=self.facts, kept=self.kept_so_far
-        )
+        """How the run stands if it goes on from here; its systems are at rest.
+
+        Raises as `evaluate` does.
+        """
+        captures = bound_captures(self.before, now)
+        kept = self.kept_so_far
+        compiled = kept.so_far(compile_contract(self.file, schema_of(*captures)))
+        said = _Said(trace, TO_COME, None)
+        tried = _tried(self.file, captures, said, self.facts, compiled, explains=False, kept=kept)
+        return stand(compiled.contract, as_shown(tried.judgement, Shown(trace, TO_COME)))
 
     def judgement(
         self,

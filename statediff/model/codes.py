@@ -10,9 +10,8 @@ A bundle of another version may hold a code that is not here: `meaning_of` retur
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 
 class Truth(Enum):
@@ -50,8 +49,7 @@ class Origin(StrEnum):
     """Nothing that is known decides it under the contract as it is written."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Entry:
+class _Entry(NamedTuple):
     code: str
     stages: Mapping[Truth, tuple[Stage, ...]]
     meaning: str
@@ -64,13 +62,7 @@ class _Entry:
 def _violation(
     code: str, *stages: Stage, meaning: str, note: str = "", is_omission: bool = False
 ) -> _Entry:
-    return _Entry(
-        code=code,
-        stages={Truth.FAILS: stages},
-        meaning=meaning,
-        note=note,
-        is_omission=is_omission,
-    )
+    return _Entry(code, {Truth.FAILS: stages}, meaning, note, is_omission=is_omission)
 
 
 def _question(
@@ -81,14 +73,8 @@ def _question(
     note: str = "",
     origin: Origin = Origin.ENVIRONMENT,
 ) -> _Entry:
-    return _Entry(
-        code=code,
-        stages={Truth.UNKNOWN: stages or tuple(Stage)},
-        meaning=meaning,
-        note=note,
-        component=component,
-        origin=origin,
-    )
+    possible = {Truth.UNKNOWN: stages or tuple(Stage)}
+    return _Entry(code, possible, meaning, note, component, origin=origin)
 
 
 def _ruling(code: str, truth: Truth, *, meaning: str) -> _Entry:
@@ -115,16 +101,17 @@ class FindingCode(StrEnum):
     fails to rest on: to give that answer was an act.
     """
 
-    def __new__(cls, entry: _Entry) -> Self:
+    def __new__(cls, *described: Any) -> Self:
         """The member that an entry describes."""
+        entry = _Entry(*described)
         member = str.__new__(cls, entry.code)
         member._value_ = entry.code
-        member.stages = entry.stages
-        member.component = entry.component
-        member.meaning = entry.meaning
-        member.note = entry.note
-        member.is_omission = entry.is_omission
-        member.origin = entry.origin
+        member.stages, member.component, member.origin = entry.stages, entry.component, entry.origin
+        member.meaning, member.note, member.is_omission = (
+            entry.meaning,
+            entry.note,
+            entry.is_omission,
+        )
         return member
 
     HOLDS = _Entry(

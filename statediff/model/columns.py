@@ -40,7 +40,7 @@ from statediff.model.batches import (
     unobserved_cells,
 )
 from statediff.model.schema import EntityType
-from statediff.model.state import ChunkRef, ChunkStore, MemoryChunks, RowChange, Table
+from statediff.model.state import ChunkRef, RowChange, Table
 from statediff.model.values import (
     ABSENT,
     Key,
@@ -212,39 +212,9 @@ def _is_known_equal(before: ChunkRef, after: ChunkRef, trust_digests: bool) -> b
 def _chunk_pairs(
     before: Table, after: Table, trust_digests: bool
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    pieces = _Pieces(before.store, after.store)
     for left, right in zip(before.chunks, after.chunks, strict=True):
-        if trust_digests and left.digest != right.digest:
-            is_equal = left.rows == right.rows == 0
-        else:
-            is_equal = _is_known_equal(left, right, trust_digests) or pieces.are_equal(left, right)
-        if not is_equal:
+        if not _is_known_equal(left, right, trust_digests):
             yield before.store.get(left), after.store.get(right)
-
-
-class _Pieces:
-    """Compares chunks that lie in memory in one piece, byte by byte."""
-
-    def __init__(self, before: ChunkStore, after: ChunkStore) -> None:
-        self._before, self._after = before, after
-        self._schemas: tuple[pa.Schema, pa.Schema] | None = None  # the last two found equal
-
-    def are_equal(self, left: ChunkRef, right: ChunkRef) -> bool:
-        """False where they may differ, or do not lie in memory."""
-        before, after = self._before, self._after
-        if not (isinstance(before, MemoryChunks) and isinstance(after, MemoryChunks)):
-            return False
-        if left.rows != right.rows or not (left.is_fully_observed or right.is_fully_observed):
-            return False
-        (one, schema), (two, other) = before.piece(left), after.piece(right)
-        if not one.equals(two):
-            return False
-        known = self._schemas
-        if known is None or known[0] is not schema or known[1] is not other:
-            if not schema.equals(other, check_metadata=True):
-                return False
-            self._schemas = schema, other
-        return True
 
 
 class _Cursor:

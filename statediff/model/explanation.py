@@ -1,8 +1,8 @@
-"""Why a finding is as it is, as data: registered reasons with typed arguments, and no English.
+"""Why a finding is as it is, as data: registered reasons with typed arguments.
 
-A reason names what was found, and declares the arguments that it takes: text and numbers, encoded
-values, further explanations, and tuples of these. Bundles hold explanations; a replay gives the
-same ones. `statediff.model.sentences` has one template a reason, and nothing else knows English.
+A reason names what was found, and says so in English with its arguments in braces: texts, numbers,
+encoded values, further explanations, and tuples of these. Bundles hold explanations without the
+English; a replay gives the same ones. `statediff.model.sentences` makes the sentences.
 
 A *cause* says why something is not known. What a source, or the admission of its reading, recorded
 is text: it may begin with a word of `CAUSE_CODES` and a colon, and the code of a finding follows
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from string import Formatter
 from typing import Any, Final, Self, TypeAlias
 
 from statediff.errors import InputError
@@ -48,17 +49,22 @@ CAUSE_CODES: Final[Mapping[str, FindingCode]] = {
 
 
 class Reason(StrEnum):
-    """Everything an explanation can say, with the names of the arguments that it needs."""
+    """Everything an explanation can say, with the arguments that it needs in braces.
 
+    Those that are no more than their arguments have a function in `statediff.model.sentences`.
+    """
+
+    text: str
     arguments: tuple[str, ...]
     code: FindingCode | None
     """The code of a finding that waits for this; None where what is inside decides, or nothing."""
 
-    def __new__(cls, value: str, arguments: str = "", code: FindingCode | None = None) -> Self:
-        """The member with this text, these arguments in their order, and this code."""
+    def __new__(cls, value: str, text: str = "", code: FindingCode | None = None) -> Self:
+        """The member with this name, this text with the arguments in their order, and this code."""
         member = str.__new__(cls, value)
         member._value_ = value
-        member.arguments = tuple(arguments.split())
+        member.text = text
+        member.arguments = tuple(name for _, name, _, _ in Formatter().parse(text) if name)
         member.code = code
         return member
 
@@ -71,211 +77,281 @@ class Reason(StrEnum):
         return Explanation(self, tuple(arguments[name] for name in self.arguments))
 
     # Values, entities and changes.
-    VALUE = "value", "value"
-    BYTES = "bytes", "size"
-    FRACTION = "fraction", "number"
-    LIST = "list", "items"
-    ENTITY = "entity", "entity_type key"
-    ENTITIES = "entities", "entities more"
-    KEYS = "keys", "entity_type"
-    UNOBSERVED = "unobserved", "causes"
-    AT_LEAST = "at-least", "least"
-    AT_MOST = "at-most", "greatest"
-    BETWEEN = "between", "least greatest"
-    NO_VALUE = "no-value", "reason"
-    CHANGE = "change", "operation entity_type key"
-    UPDATE = "update", "entity_type key path before after"
-    CHANGES = "changes", "first more"
-    CALL = "call", "id tool"
-    CALLS = "calls", "calls more"
-    NAMES = "names", "names more"
-    WRITTEN = "written", "text"
-    COMPARED = "compared", "left operator right truth"
-    FIELD_IS = "field-is", "path left right truth"
-    EXISTS = "exists", "what truth"
-    TWICE = "twice", "value entities"
-    TEST = "test", "left test right truth"
-    HOP = "hop", "relation key entity"
-    WAY = "way", "goal hops more"
-    REACHES = "reaches", "start way truth"
-    NONE_OF = "none-of", "number more entity_type nearest"
-    BROKEN_BY = "broken-by", "entities because"
+    VALUE = "value", "{value}"
+    BYTES = "bytes", "{size} bytes"
+    FRACTION = "fraction", "{number}"
+    LIST = "list", "[{items}]"
+    ENTITY = "entity", "{entity_type} {key}"
+    ENTITIES = "entities", "{entities}{more}"
+    KEYS = "keys", '"keys of {entity_type}"'
+    UNOBSERVED = "unobserved", "{causes}"
+    AT_LEAST = "at-least", "at least {least}"
+    AT_MOST = "at-most", "at most {greatest}"
+    BETWEEN = "between", "{least} to {greatest}"
+    NO_VALUE = "no-value", "undefined ({reason})"
+    CHANGE = "change", "{operation} {entity_type} {key}"
+    UPDATE = "update", "{entity_type} {key} {path} {before} {after}"
+    CHANGES = "changes", "{first}{more}"
+    CALL = "call", "{id} ({tool})"
+    CALLS = "calls", "{calls}{more}"
+    NAMES = "names", "{names} {more}"
+    WRITTEN = "written", "{text}"
+    COMPARED = "compared", "{left} {operator} {right} {truth}"
+    FIELD_IS = "field-is", "{path} {left} {right} {truth}"
+    EXISTS = "exists", "{what} {truth}"
+    TWICE = "twice", "{value} {entities}"
+    TEST = "test", "{left} {test} {right} {truth}"
+    HOP = "hop", "{relation} {key} {entity}"
+    WAY = "way", "{goal} {hops} {more}"
+    REACHES = "reaches", "{start} {way} {truth}"
+    NONE_OF = "none-of", "{number} {more} {entity_type} {nearest}"
+    BROKEN_BY = "broken-by", "{entities} {because}"
 
     # Where in the run.
-    AT = "at", "place what"
-    SIDE = "side", "side"
-    BEFORE_RUN = "before-run"
-    AFTER_RUN = "after-run"
-    IN_TRANSACTION = "in-transaction", "number source position"
-    AFTER_TRANSACTION = "after-transaction", "number source position"
-    AFTER_CALL = "after-call", "call"
-    AFTER_LAST_CALL = "after-last-call"
-    IN_TURN = "in-turn", "number of message"
-    FIRST_FAILING_TURN = "first-failing-turn", "number of message"
+    AT = "at", "{place}: {what}"
+    SIDE = "side", "{side}"
+    BEFORE_RUN = "before-run", "already before the run"
+    AFTER_RUN = "after-run", "after the run"
+    IN_TRANSACTION = "in-transaction", "{number} {source} {position}"
+    AFTER_TRANSACTION = "after-transaction", "{number} {source} {position}"
+    AFTER_CALL = "after-call", "after {call}"
+    AFTER_LAST_CALL = "after-last-call", "after the last call"
+    IN_TURN = "in-turn", "turn {number} of {of}, {message}"
+    FIRST_FAILING_TURN = (
+        "first-failing-turn",
+        "the first turn to fail, turn {number} of {of}, {message}",
+    )
 
     # Clauses that hold.
-    AS_ASKED = "as-asked"
-    NO_SUCH_CHANGE = "no-such-change"
-    ALL_AUTHORIZED = "all-authorized"
-    NO_RETRY = "no-retry"
-    ALL_EXPLAINED = "all-explained", "number"
-    ALL_TRANSACTIONS_EXPLAINED = "all-transactions-explained"
-    ENOUGH = "enough"
-    AS_REQUIRED = "as-required"
-    FIELD_KEPT = "field-kept"
-    BRANCHES_HOLD = "branches-hold", "names"
-    IN_ALL_STATES = "in-all-states", "number"
-    AT_EACH_CALL = "at-each-call", "number"
-    AFTER_EACH_CALL = "after-each-call", "number"
-    CALLS_MATCH = "calls-match", "number"
-    NEITHER_HAPPENED = "neither-happened"
-    IN_ORDER = "in-order"
-    TURN_HOLDS = "turn-holds", "number"
-    TURN_REPAIRED = "turn-repaired", "number repairs"
-    NO_FORBIDDEN_CALL = "no-forbidden-call", "number"
-    ALL_CALLS_ALLOWED = "all-calls-allowed", "number"
-    NOTHING_ADMITTED = "nothing-admitted", "number"
-    ALL_CALLS_RIGHT = "all-calls-right", "number"
-    ANSWER_HAS_FORM = "answer-has-form"
-    ALL_READS = "all-reads", "number"
-    DOES_NOT_APPLY = "does-not-apply"
-    ALL_FETCHED = "all-fetched", "number"
-    ALL_CITED = "all-cited", "number"
+    AS_ASKED = "as-asked", "as the clause asks"
+    NO_SUCH_CHANGE = "no-such-change", "no such change"
+    ALL_AUTHORIZED = "all-authorized", "every such effect is authorized"
+    NO_RETRY = "no-retry", "no retried call left two such effects"
+    ALL_EXPLAINED = "all-explained", "all {number} changes are explained"
+    ALL_TRANSACTIONS_EXPLAINED = "all-transactions-explained", "all transactions are explained"
+    ENOUGH = "enough", "enough"
+    AS_REQUIRED = "as-required", "as required"
+    FIELD_KEPT = "field-kept", "the field is kept"
+    BRANCHES_HOLD = "branches-hold", "all of {names} holds"
+    IN_ALL_STATES = "in-all-states", "in all {number} states of the run"
+    AT_EACH_CALL = "at-each-call", "at each of {number} such calls"
+    AFTER_EACH_CALL = "after-each-call", "after each of {number} calls"
+    CALLS_MATCH = "calls-match", "{number}"
+    NEITHER_HAPPENED = "neither-happened", "neither happened"
+    IN_ORDER = "in-order", "in that order"
+    TURN_HOLDS = "turn-holds", "turn {number}: all of its predicates hold"
+    TURN_REPAIRED = (
+        "turn-repaired",
+        "turn {number}: all of its predicates hold (repairs: {repairs})",
+    )
+    NO_FORBIDDEN_CALL = "no-forbidden-call", "none of {number} calls"
+    ALL_CALLS_ALLOWED = "all-calls-allowed", "all {number} calls"
+    NOTHING_ADMITTED = (
+        "nothing-admitted",
+        "none of {number} recorded calls; the log may not say all",
+    )
+    ALL_CALLS_RIGHT = "all-calls-right", "all {number} calls are right"
+    ANSWER_HAS_FORM = "answer-has-form", "the answer has the form asked for"
+    ALL_READS = "all-reads", "all {number} reads"
+    DOES_NOT_APPLY = "does-not-apply", "it does not apply to this answer"
+    ALL_FETCHED = "all-fetched", "all of {number} artifacts were fetched"
+    ALL_CITED = "all-cited", "all {number} citations"
 
     # Clauses that fail: changes.
-    HISTORY_BROKEN = "broken-history", "cause"
-    READINGS_PARTED = "parted-readings", "place cause"
-    NOT_AUTHORIZED = "not-authorized", "changes because"
-    REPEATED = "repeated", "entity_type keys times again first tool"
-    COMPENSATED = "compensated", "what call tool"
-    TOO_MANY = "too-many", "number types most entities"
-    TOO_FEW = "too-few", "number types least most nearest"
-    NOT_MATCHED = "not-matched", "entity because"
-    NOT_CHANGED = "not-changed", "entity more"
-    THAT_FAILS = "that-fails", "over"
-    THAT_UNDEFINED = "that-undefined", "over"
-    WRONG_FIELD = "wrong-field", "entity because"
-    NO_BRANCH = "no-branch", "branches"
-    NOT_BRANCH = "not-branch", "clause what"
-    READINGS_DIFFER = "readings-differ", "right wrong because"
+    HISTORY_BROKEN = "broken-history", "the run broke the history that is required: {cause}"
+    READINGS_PARTED = "parted-readings", "{place}: {cause}"
+    NOT_AUTHORIZED = "not-authorized", "{changes} {because}"
+    REPEATED = "repeated", "{entity_type} {keys} {times} {again} {first} {tool}"
+    COMPENSATED = "compensated", "{what}; {call} called {tool} to undo it"
+    TOO_MANY = "too-many", "{number} {types} {most} {entities}"
+    TOO_FEW = "too-few", "{number} {types} {least} {most} {nearest}"
+    NOT_MATCHED = "not-matched", "{entity} {because}"
+    NOT_CHANGED = "not-changed", "{entity}{more} not changed as required"
+    THAT_FAILS = "that-fails", "{over}"
+    THAT_UNDEFINED = "that-undefined", "{over}"
+    WRONG_FIELD = "wrong-field", "{entity}: {because}"
+    NO_BRANCH = "no-branch", "{branches}"
+    NOT_BRANCH = "not-branch", "not {clause}: {what}"
+    READINGS_DIFFER = "readings-differ", "right by {right}, but {wrong}; {because}"
 
     # Clauses that fail: calls, answers and reads.
-    TOO_MANY_CALLS = "calls-too-many", "number most calls"
-    TOO_FEW_CALLS = "calls-too-few", "number least"
-    NEVER_FIRST = "never-first", "then first"
-    CAME_FIRST = "came-first", "number source then"
-    CALL_FORBIDDEN = "call-forbidden", "call action_class more"
-    CALL_OUTSIDE = "call-outside", "call action_class more"
-    NOT_REPAIRED = "not-repaired", "call attempt most"
-    NO_ANSWER = "no-answer", "words"
-    NO_ENDING = "no-ending"
-    NO_MOMENT = "no-moment"
-    ANSWER_LACKS = "answer-lacks", "name"
-    ANSWER_KIND = "answer-kind", "name kind"
-    INVALIDLY_REACHED = "invalidly-reached", "codes"
-    SUBSYSTEM_CLOSED = "subsystem-closed", "call subsystem actor outcome more"
-    ARTIFACT_CLOSED = "artifact-closed", "call is_search artifact actor outcome more"
-    ARTIFACT_LATER = "artifact-later", "call is_search artifact outcome more"
-    NEVER_FETCHED = "never-fetched", "missed of artifacts"
-    NOTHING_SEARCHED = "nothing-searched", "subsystem"
-    ANYTHING_MEANT = "anything-meant", "subsystem"
-    SO_MANY_OF = "so-many-of", "number subsystem"
-    NOT_CITED = "not-cited", "artifacts number"
-    CITED_UNKNOWN = "cited-unknown", "artifact was_offered"
-    CITED_CLOSED = "cited-closed", "artifact actor"
-    CITED_LATER = "cited-later", "artifact"
-    CITED_UNFETCHED = "cited-unfetched", "artifact"
+    TOO_MANY_CALLS = "calls-too-many", "{number} {most} {calls}"
+    TOO_FEW_CALLS = "calls-too-few", "{number} {least}"
+    NEVER_FIRST = "never-first", "{then} came, {first} never did"
+    CAME_FIRST = "came-first", "in transaction {number} of {source}: {then} came first"
+    CALL_FORBIDDEN = "call-forbidden", "{call} {action_class} {more}"
+    CALL_OUTSIDE = "call-outside", "{call} {action_class} {more}"
+    NOT_REPAIRED = (
+        "not-repaired",
+        "{call} failed at attempt {attempt} and was not repaired within {most}",
+    )
+    NO_ANSWER = "no-answer", "there is no answer: {words}"
+    NO_ENDING = "no-ending", "nobody recorded how the run ended (`run.ended`, `run.exit_code`)"
+    NO_MOMENT = "no-moment", "nobody recorded when the run began and ended (`run.start`, `run.end`)"
+    ANSWER_LACKS = "answer-lacks", "the answer lacks `{name}`"
+    ANSWER_KIND = "answer-kind", "`{name}` of the answer is not {kind}"
+    INVALIDLY_REACHED = (
+        "invalidly-reached",
+        "what was asked for is right, and was not validly reached: {codes}",
+    )
+    SUBSYSTEM_CLOSED = "subsystem-closed", "{call} {subsystem} {actor} {outcome} {more}"
+    ARTIFACT_CLOSED = "artifact-closed", "{call} {is_search} {artifact} {actor} {outcome} {more}"
+    ARTIFACT_LATER = "artifact-later", "{call} {is_search} {artifact} {outcome} {more}"
+    NEVER_FETCHED = "never-fetched", "{missed} of {of} never fetched: {artifacts}"
+    NOTHING_SEARCHED = "nothing-searched", "{subsystem} (nothing in it was searched for)"
+    ANYTHING_MEANT = "anything-meant", "anything of {subsystem} that is meant"
+    SO_MANY_OF = "so-many-of", "{number} of {subsystem}"
+    NOT_CITED = "not-cited", "{artifacts} {number}"
+    CITED_UNKNOWN = "cited-unknown", "{artifact} {was_offered}"
+    CITED_CLOSED = "cited-closed", "{artifact} is cited, which {actor} may not read"
+    CITED_LATER = "cited-later", "{artifact} is cited, which was not there yet"
+    CITED_UNFETCHED = "cited-unfetched", "{artifact} is cited, and was never fetched"
 
-    ANSWER_UNCLEAR = "answer-unclear", "words"
+    ANSWER_UNCLEAR = "answer-unclear", "{words}"
 
     # Why an expression has no value.
-    ABSENT_ENTITY = "absent-entity", "entity_type field"
-    NO_END = "no-end", "entity_type"
-    NO_PART = "no-part", "field part"
-    NO_PARTS = "no-parts", "part"
-    NO_NUMBER = "no-number"
-    FIELD_NO_NUMBER = "field-no-number", "entity_type key field side value"
-    DIVISION_BY_ZERO = "division-by-zero"
-    NO_LENGTH = "no-length"
-    NO_TEST = "no-test", "function"
-    NO_JOIN = "no-join"
-    NO_INDEX = "no-index"
-    NO_EMPTY_PART = "no-empty-part"
-    NO_INSTANT = "no-instant", "function"
-    OVER_NOTHING = "over-nothing", "function"
-    OF_NOTHING = "of-nothing", "function"
-    SUM_OF_OTHERS = "sum-of-others"
-    NO_COMMON_ORDER = "no-common-order", "function"
-    NO_ORDER_OF_NULL = "no-order-of-null"
-    NO_ORDER = "no-order"
-    NO_MEMBERSHIP = "no-membership"
-    NO_CONDITION = "no-condition"
-    NO_LIST = "no-list"
-    NOTHING_LISTED = "nothing-listed"
-    LIST_MAY_BE_NULL = "list-may-be-null"
-    ELEMENT_MAY_BE_UNDEFINED = "element-may-be-undefined"
-    CONDITION_UNDEFINED = "condition-undefined"
-    CLAUSE_UNDEFINED = "clause-undefined"
-    UNDEFINED_BY_RUN = "undefined-by-run", "because"
+    ABSENT_ENTITY = "absent-entity", "{entity_type} is absent, so it has no {field}"
+    NO_END = "no-end", "{entity_type} is absent, so no path begins or ends there"
+    NO_PART = "no-part", "{field} has no part {part}"
+    NO_PARTS = "no-parts", "what has no parts has no {part}"
+    NO_NUMBER = "no-number", "arithmetic on null, absent or something that is not a number"
+    FIELD_NO_NUMBER = "field-no-number", "{entity_type} {key} {field} {side} {value}"
+    DIVISION_BY_ZERO = "division-by-zero", "division by zero"
+    NO_LENGTH = "no-length", "len of null, absent or a value without length"
+    NO_TEST = "no-test", "{function}(…) of null, absent or another kind of value"
+    NO_JOIN = "no-join", "+ joins texts or lists, and this is null, absent or another value"
+    NO_INDEX = "no-index", "an index that is no whole number"
+    NO_EMPTY_PART = "no-empty-part", "count of the empty text"
+    NO_INSTANT = "no-instant", "{function}(…) of a text that is not in its form"
+    OVER_NOTHING = "over-nothing", "{function} over null or absent"
+    OF_NOTHING = "of-nothing", "{function} of nothing"
+    SUM_OF_OTHERS = "sum-of-others", "sum over something that is not a number"
+    NO_COMMON_ORDER = "no-common-order", "{function} over values without a common order"
+    NO_ORDER_OF_NULL = "no-order-of-null", "null or absent has no order"
+    NO_ORDER = "no-order", "null, absent or values of different kinds have no order"
+    NO_MEMBERSHIP = "no-membership", "`in` on something that is not a list"
+    NO_CONDITION = "no-condition", "null or absent is used as a condition"
+    NO_LIST = "no-list", "ranging over null or absent"
+    NOTHING_LISTED = "nothing-listed", "null or absent"
+    LIST_MAY_BE_NULL = "list-may-be-null", "the list may be null"
+    ELEMENT_MAY_BE_UNDEFINED = "element-may-be-undefined", "an element may be undefined"
+    CONDITION_UNDEFINED = "condition-undefined", "an undefined condition"
+    CLAUSE_UNDEFINED = "clause-undefined", "a condition of the clause is undefined"
+    UNDEFINED_BY_RUN = "undefined-by-run", "the run left it undefined: {because}"
 
     # Why something is not known.
-    NEEDED = "needed", "cause clause"
-    RECORDED = "recorded", "code words"
-    ALL_OF = "all-of", "causes"
-    IN = "in", "place cause"
-    ON_SIDE = "on-side", "entity_type side cause"
-    FIELD = "field", "entity_type field side cause"
-    EXCLUDED = "excluded", "entity_type field rule"
-    OF_CHANGE = "of-change", "change cause"
-    SOME_VALUE = "some-value"
-    SOME_CONDITION = "some-condition"
-    ROW_UNKNOWN = "row-unknown"
-    ELEMENT_DOUBTED = "whether-element-counts"
-    CHANGES_BY_THEN = "changes-by-then", "side"
-    WHETHER_EXPLAINED = "whether-explained", "clause"
-    WHETHER_THAT = "whether-that", "clause"
-    WHETHER_THAT_OF_ALL = "whether-that-of-all"
-    WHETHER_CHANGED = "whether-changed"
-    WHETHER_TO_CHANGE = "whether-to-change"
-    WHICH_READING = "which-reading", "names"
-    NO_HISTORY = "no-history", "cause", FindingCode.HISTORY_UNOBSERVED
-    ORDER_OF_SOURCES = "no-history-order-of-sources", "", FindingCode.HISTORY_UNOBSERVED
-    ORDER_OF = "no-history-order", "sources", FindingCode.HISTORY_UNOBSERVED
-    NOBODY_TELLS = "no-history-of-it", "", FindingCode.HISTORY_UNOBSERVED
-    STATES_AFTER_CALLS = "no-history-after-calls", "", FindingCode.HISTORY_UNOBSERVED
-    NOT_ALL_OBSERVED = "not-all-observed", "first then"
-    CLASS_UNKNOWN = "in-call-class", "call"
-    CLASS_MAY_BE_FORBIDDEN = "in-call-class-forbidden", "call"
-    ARGUMENTS_UNKNOWN = "in-call-arguments", "call"
-    CALLS_GAP = "calls-gap", "cause"
-    TURN_UNKNOWN = "turn-unknown", "number cause"
-    TURNS_UNTOLD = "unrecorded-turns", "", FindingCode.TRACE_UNOBSERVED
-    TURNS_FEWER = "unrecorded-some-turns", "number of", FindingCode.TRACE_UNOBSERVED
-    TURNS_UNHEARD = "unrecorded-hearing", "number of", FindingCode.TRACE_UNOBSERVED
-    TURN_OTHER = "unrecorded-message", "message", FindingCode.TRACE_UNOBSERVED
-    READ_UNCITED = "unrecorded-citing", "", FindingCode.TRACE_UNOBSERVED
-    MAY_HAVE_SHOWN = "unrecorded-showing", "call", FindingCode.TRACE_UNOBSERVED
-    WHICH_ARTIFACTS = "unrecorded-artifacts", "call", FindingCode.TRACE_UNOBSERVED
-    WHETHER_READABLE = "whether-readable", "artifact"
-    WHETHER_APPLIES = "whether-applies"
-    CONDITION_OF_IT = "condition-of-it"
-    ITS_TIME = "its-time"
-    UNATTRIBUTED = "attribution-unknown"
-    WHICH_CALL = "attribution-which-call"
-    NOBODY_CHANGED = "attribution-nobody", "place"
-    CHANGED_BY = "attribution-by", "place principals because"
-    SOMEBODY = "somebody"
-    NOT_FOLLOWED = "attribution-not-followed", "cause"
-    HISTORY_GAP = "attribution-gap", "source cause"
-    NO_TRANSACTION = "attribution-no-transaction", "source"
-    NO_CALL_MADE = "no-call-made", "number source"
-    CALLS_MISSING = "calls-missing", "cause"
-    INSTANT_UNKNOWN = "instant-unknown"
-    NO_CALL_AT_WORK = "no-call-at-work"
-    SEVERAL_NAME_IT = "several-name-it", "calls more"
-    SEVERAL_AT_WORK = "several-at-work", "calls more"
-    MUST_REPORT = "must-report", "source side cause", FindingCode.EVIDENCE_MISSING
-    MISSING_REPORT = "missing-report", "source side", FindingCode.EVIDENCE_MISSING
+    NEEDED = "needed", "{cause} {clause}"
+    RECORDED = "recorded", "{code} {words}"
+    ALL_OF = "all-of", "{causes}"
+    IN = "in", "{place}: {cause}"
+    ON_SIDE = "on-side", "{entity_type} {side}: {cause}"
+    FIELD = "field", "{entity_type}.{field} {side}: {cause}"
+    EXCLUDED = "excluded", "{entity_type}.{field} is excluded: {rule}"
+    OF_CHANGE = "of-change", "{change}: {cause}"
+    SOME_VALUE = "some-value", "a value the clause needs"
+    SOME_CONDITION = "some-condition", "a condition of the clause"
+    ROW_UNKNOWN = "row-unknown", "its row is not known"
+    ELEMENT_DOUBTED = "whether-element-counts", "whether an element counts is not known"
+    CHANGES_BY_THEN = (
+        "changes-by-then",
+        "{side}: what the run had changed by then is not worked out",
+    )
+    WHETHER_EXPLAINED = "whether-explained", "whether {clause} explains it"
+    WHETHER_THAT = "whether-that", "`that` of {clause}"
+    WHETHER_THAT_OF_ALL = "whether-that-of-all", "whether it holds of all that match"
+    WHETHER_CHANGED = "whether-changed", "whether it is changed"
+    WHETHER_TO_CHANGE = "whether-to-change", "whether it has to change"
+    WHICH_READING = "which-reading", "which reading is meant: {names}"
+    NO_HISTORY = "no-history", "no history: {cause}", FindingCode.HISTORY_UNOBSERVED
+    ORDER_OF_SOURCES = (
+        "no-history-order-of-sources",
+        "no history: the order of the commits of several sources is not known",
+        FindingCode.HISTORY_UNOBSERVED,
+    )
+    ORDER_OF = "no-history-order", "{sources}", FindingCode.HISTORY_UNOBSERVED
+    NOBODY_TELLS = (
+        "no-history-of-it",
+        "no history: nobody tells of it",
+        FindingCode.HISTORY_UNOBSERVED,
+    )
+    STATES_AFTER_CALLS = (
+        "no-history-after-calls",
+        "no history: it does not tell what each call left",
+        FindingCode.HISTORY_UNOBSERVED,
+    )
+    NOT_ALL_OBSERVED = "not-all-observed", "{first} and {then}: not all of them were observed"
+    CLASS_UNKNOWN = "in-call-class", "in {call}, the log does not say its class"
+    CLASS_MAY_BE_FORBIDDEN = (
+        "in-call-class-forbidden",
+        "in {call}, the log does not say the class: it may be a forbidden one",
+    )
+    ARGUMENTS_UNKNOWN = (
+        "in-call-arguments",
+        "in {call}, the log does not say its arguments: it may repeat another call",
+    )
+    CALLS_GAP = "calls-gap", "calls: {cause}"
+    TURN_UNKNOWN = "turn-unknown", "turn {number}: {cause}"
+    TURNS_UNTOLD = (
+        "unrecorded-turns",
+        "unrecorded: the log does not tell turns apart",
+        FindingCode.TRACE_UNOBSERVED,
+    )
+    TURNS_FEWER = (
+        "unrecorded-some-turns",
+        "unrecorded: the log has {number} of {of} turns",
+        FindingCode.TRACE_UNOBSERVED,
+    )
+    TURNS_UNHEARD = (
+        "unrecorded-hearing",
+        "unrecorded: the agent heard {number} of {of} turns, no more",
+        FindingCode.TRACE_UNOBSERVED,
+    )
+    TURN_OTHER = (
+        "unrecorded-message",
+        "unrecorded: the user said something else, {message}",
+        FindingCode.TRACE_UNOBSERVED,
+    )
+    READ_UNCITED = (
+        "unrecorded-citing",
+        "unrecorded: a window was offered, and what was relied upon without citation is not known",
+        FindingCode.TRACE_UNOBSERVED,
+    )
+    MAY_HAVE_SHOWN = (
+        "unrecorded-showing",
+        "unrecorded: what {call} may have shown",
+        FindingCode.TRACE_UNOBSERVED,
+    )
+    WHICH_ARTIFACTS = (
+        "unrecorded-artifacts",
+        "unrecorded: which artifacts {call} read",
+        FindingCode.TRACE_UNOBSERVED,
+    )
+    WHETHER_READABLE = "whether-readable", "whether {artifact} may be read"
+    WHETHER_APPLIES = "whether-applies", "the condition of the clause"
+    CONDITION_OF_IT = "condition-of-it", "a condition over `it`"
+    ITS_TIME = "its-time", "its time"
+    UNATTRIBUTED = "attribution-unknown", "attribution: no history says who made the change"
+    WHICH_CALL = (
+        "attribution-which-call",
+        "attribution: no history says which call left which effect",
+    )
+    NOBODY_CHANGED = "attribution-nobody", "attribution: no call says that it changed {place}"
+    CHANGED_BY = "attribution-by", "{place} {principals} {because}"
+    SOMEBODY = "somebody", "somebody unknown"
+    NOT_FOLLOWED = "attribution-not-followed", "attribution: {cause}"
+    HISTORY_GAP = "attribution-gap", "attribution: {source}: {cause}"
+    NO_TRANSACTION = (
+        "attribution-no-transaction",
+        "attribution: no transaction of {source} changed it",
+    )
+    NO_CALL_MADE = "no-call-made", "no recorded call made transaction {number} of {source}"
+    CALLS_MISSING = "calls-missing", "the log may lack calls: {cause}"
+    INSTANT_UNKNOWN = "instant-unknown", "its instant is not known"
+    NO_CALL_AT_WORK = "no-call-at-work", "no call was at work then"
+    SEVERAL_NAME_IT = "several-name-it", "several calls name it: {calls}{more}"
+    SEVERAL_AT_WORK = "several-at-work", "several calls were at work then: {calls}{more}"
+    MUST_REPORT = "must-report", "{source} {side}: {cause}", FindingCode.EVIDENCE_MISSING
+    MISSING_REPORT = "missing-report", "{source} {side}", FindingCode.EVIDENCE_MISSING
 
 
 @dataclass(frozen=True, order=True)

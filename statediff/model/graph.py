@@ -143,7 +143,7 @@ def state_graph(
             at = delta_id(table.type.name, key, "")
             known = {"type": table.type.name, "key": key, "fields": dict(row), "change": ""}
             content.nodes.setdefault(at, {}).update(known)
-            for name, target, other in _references(table.type.name, row, related):
+            for name, target, other in references_of(table.type.name, row, related):
                 to = delta_id(target, other, "")
                 named = {"type": target, "key": other, "fields": None, "change": ""}
                 content.nodes.setdefault(to, named)
@@ -151,9 +151,10 @@ def state_graph(
     return content.as_graph()
 
 
-def _references(
+def references_of(
     type_name: str, row: Row, related: Mapping[str, tuple[tuple[str, str], ...]]
 ) -> Iterator[tuple[str, str, tuple[Value]]]:
+    """(field, type, key) of each entity that the row refers to."""
     for name, target in related.get(type_name, ()):
         value = row.get(name)
         if value is not None and is_value(value):
@@ -205,7 +206,7 @@ def change_content(
             near[at] = node
     for at, node in (*nodes.items(), *near.items()):
         for side, row in node.sides.items():
-            for name, target, key in _references(node.type, row, related):
+            for name, target, key in references_of(node.type, row, related):
                 to = delta_id(target, key, "")
                 if at in changed or to in changed:
                     edges.setdefault((at, to, f"{node.type}.{name}"), set()).add(side)

@@ -58,42 +58,38 @@ MAX_PLACES: Final = 1000
 
 
 def places_that_differ(before: Observed, after: Observed) -> tuple[Change, ...] | None:
-    """`differences` of two objects, or of two lists; None where it is one difference of all."""
+    """The differences of two objects, or of two lists; None where it is one difference of all."""
     found = tuple(islice(all_differences(before, after), MAX_PLACES + 1))
     return found if 0 < len(found) <= MAX_PLACES and found[0].steps else None
 
 
-def all_differences(before: Observed, after: Observed) -> Iterator[Change]:
-    """`differences` of two values, one by one; one of all where a marker is among them."""
-    yield from _differences(cast(Side, before), cast(Side, after), ())
-
-
 def differences(before: Side, after: Side) -> tuple[Change, ...]:
+    """`all_differences` of two values, at once."""
+    return tuple(all_differences(before, after))
+
+
+def all_differences(before: Observed, after: Observed, steps: Steps = ()) -> Iterator[Change]:
     """The deepest places at which the two differ, in order; none where they are the same.
 
     A member or item that is on one side only is one difference, with all that is inside it; so is
-    one that is an object on one side and a list or a scalar on the other.
+    one that is an object on one side and a list or a scalar on the other, and a marker.
     """
-    return tuple(_differences(before, after, ()))
-
-
-def _differences(before: Side, after: Side, steps: Steps) -> Iterator[Change]:
     if isinstance(before, Map) and isinstance(after, Map):
         left, right = dict(before.items), dict(after.items)
         for name in sorted({**left, **right}):  # both are in order: this is a merge
-            yield from _differences(left.get(name, ABSENT), right.get(name, ABSENT), (*steps, name))
+            one, other = left.get(name, ABSENT), right.get(name, ABSENT)
+            yield from all_differences(one, other, (*steps, name))
     elif isinstance(before, Unordered) and isinstance(after, Unordered) and before.key:
         items, others = dict(members(before)), dict(members(after))
         for step in sorted(items.keys() | others.keys(), key=step_order):
-            yield from _differences(
-                items.get(step, ABSENT), others.get(step, ABSENT), (*steps, step)
-            )
+            one, other = items.get(step, ABSENT), others.get(step, ABSENT)
+            yield from all_differences(one, other, (*steps, step))
     elif _has_indexes(before) and _has_indexes(after):
         pairs = zip_longest(before, after, fillvalue=ABSENT)  # type: ignore[arg-type]  # lists of values, as the kind says
         for index, (one, other) in enumerate(pairs):
-            yield from _differences(one, other, (*steps, index))
+            yield from all_differences(one, other, (*steps, index))
     elif not same(before, after):
-        yield Change(steps, before, after)
+        yield Change(steps, cast(Side, before), cast(Side, after))
 
 
 Forms: TypeAlias = tuple[Observed, Observed]

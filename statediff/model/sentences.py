@@ -1,21 +1,18 @@
-"""The English of explanations: one template a reason, and the only place that words them.
+"""The English of explanations: the text of the reason, or a function of its arguments.
 
-A template is a text with the reason's arguments in braces, or a function of these arguments. What
-it says may change at any time: bundles hold explanations, and no replay reads a sentence.
+What it says may change at any time: bundles hold explanations, and no replay reads a sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from statediff.model.codes import FindingCode, Truth
 from statediff.model.delta import Op
 from statediff.model.explanation import Argument, Explanation, Reason, explanation_from
 from statediff.model.values import decode, printable, show
-
-Template: TypeAlias = str | Callable[..., str]
 
 _SIDE_LIMIT: Final = 40
 """Characters of one side of a change."""
@@ -36,11 +33,11 @@ _PAST = {
 
 def sentence(explanation: Explanation) -> str:
     """The explanation in English."""
-    template = TEMPLATES[explanation.reason]
-    arguments = zip(explanation.reason.arguments, explanation.arguments, strict=True)
-    if isinstance(template, str):
-        return template.format_map({name: _words(part) for name, part in arguments})
-    return template(**dict(arguments))
+    reason = explanation.reason
+    arguments = zip(reason.arguments, explanation.arguments, strict=True)
+    if reason in WORDED:
+        return WORDED[reason](**dict(arguments))
+    return reason.text.format_map({n: _BY_NAME.get(n, _words)(part) for n, part in arguments})
 
 
 def sentence_of(document: Any) -> str:
@@ -130,7 +127,7 @@ def _update(entity_type: str, key: Any, path: str, before: Any, after: Any) -> s
     return f"{_entity(entity_type, key)} {path} {' → '.join(sides)}"
 
 
-def _more(number: int) -> str:
+def _more(number: Any) -> str:
     return f" and {number} more" if number else ""
 
 
@@ -253,10 +250,6 @@ def _not_matched(entity: Any, because: Any) -> str:
     return f"{_words(entity)} does not" + (f": {_words(because)}" if because else "")
 
 
-def _not_changed(entity: Any, more: int) -> str:
-    return f"{_words(entity)}{_more(more)} not changed as required"
-
-
 def _call_number(number: int) -> str:
     return f"{number or 'no'} call{'s' * (number > 1)} {'match' if number > 1 else 'matches'}"
 
@@ -269,7 +262,7 @@ def _too_few_calls(number: int, least: int) -> str:
     return f"{_call_number(number)}, {least} required"
 
 
-def _call_judged(word: str) -> Template:
+def _call_judged(word: str) -> Callable[..., str]:
     def text(call: Any, action_class: str, more: int) -> str:
         rest = f", and {more} more" if more else ""
         return f"{_words(call)}, of class {action_class}, {word}{rest}"
@@ -280,8 +273,12 @@ def _call_judged(word: str) -> Template:
 # ---------------------------------------------------------------- reads
 
 
-def _artifact(name: str) -> str:
+def _artifact(name: Any) -> str:
     return printable(name)[:_ARTIFACT_LIMIT]
+
+
+_BY_NAME: Final[Mapping[str, Callable[[Argument], str]]] = {"more": _more, "artifact": _artifact}
+"""Arguments that are said in one way wherever they are."""
 
 
 _OUTCOMES: Final = {
@@ -355,26 +352,14 @@ def _changed_by(place: str, principals: Any, because: Any) -> str:
     return f"attribution: {place} was changed by {_words(principals)}{why}"
 
 
-TEMPLATES: Final[Mapping[Reason, Template]] = {
+WORDED: Final[Mapping[Reason, Callable[..., str]]] = {
     Reason.VALUE: value_text,
-    Reason.BYTES: "{size} bytes",
     Reason.FRACTION: _fraction,
-    Reason.LIST: "[{items}]",
     Reason.ENTITY: _entity,
-    Reason.ENTITIES: lambda entities, more: _words(entities) + _more(more),
-    Reason.KEYS: '"keys of {entity_type}"',
     Reason.UNOBSERVED: _unobserved,
-    Reason.AT_LEAST: "at least {least}",
-    Reason.AT_MOST: "at most {greatest}",
-    Reason.BETWEEN: "{least} to {greatest}",
-    Reason.NO_VALUE: "undefined ({reason})",
     Reason.CHANGE: _change,
     Reason.UPDATE: _update,
-    Reason.CHANGES: lambda first, more: _words(first) + _more(more),
-    Reason.CALL: "{id} ({tool})",
-    Reason.CALLS: lambda calls, more: _words(calls) + _more(more),
     Reason.NAMES: _artifact_names,
-    Reason.WRITTEN: "{text}",
     Reason.COMPARED: _compared,
     Reason.FIELD_IS: _field_is,
     Reason.EXISTS: _exists,
@@ -386,190 +371,37 @@ TEMPLATES: Final[Mapping[Reason, Template]] = {
     Reason.NONE_OF: _none_of,
     Reason.BROKEN_BY: _broken_by,
     Reason.FIELD_NO_NUMBER: _no_number,
-    Reason.AT: "{place}: {what}",
-    Reason.SIDE: "{side}",
-    Reason.BEFORE_RUN: "already before the run",
-    Reason.AFTER_RUN: "after the run",
     Reason.IN_TRANSACTION: lambda number, source, position: (
         f"in {_position(number, source, position)}"
     ),
     Reason.AFTER_TRANSACTION: lambda number, source, position: (
         f"after {_position(number, source, position)}"
     ),
-    Reason.AFTER_CALL: "after {call}",
-    Reason.AFTER_LAST_CALL: "after the last call",
-    Reason.IN_TURN: "turn {number} of {of}, {message}",
-    Reason.FIRST_FAILING_TURN: "the first turn to fail, turn {number} of {of}, {message}",
-    Reason.AS_ASKED: "as the clause asks",
-    Reason.NO_SUCH_CHANGE: "no such change",
-    Reason.ALL_AUTHORIZED: "every such effect is authorized",
-    Reason.NO_RETRY: "no retried call left two such effects",
-    Reason.ALL_EXPLAINED: "all {number} changes are explained",
-    Reason.ALL_TRANSACTIONS_EXPLAINED: "all transactions are explained",
-    Reason.HISTORY_BROKEN: "the run broke the history that is required: {cause}",
-    Reason.READINGS_PARTED: "{place}: {cause}",
-    Reason.ENOUGH: "enough",
-    Reason.AS_REQUIRED: "as required",
-    Reason.FIELD_KEPT: "the field is kept",
-    Reason.BRANCHES_HOLD: "all of {names} holds",
-    Reason.IN_ALL_STATES: "in all {number} states of the run",
-    Reason.AT_EACH_CALL: "at each of {number} such calls",
-    Reason.AFTER_EACH_CALL: "after each of {number} calls",
     Reason.CALLS_MATCH: _call_number,
-    Reason.NEITHER_HAPPENED: "neither happened",
-    Reason.IN_ORDER: "in that order",
-    Reason.TURN_HOLDS: "turn {number}: all of its predicates hold",
-    Reason.TURN_REPAIRED: "turn {number}: all of its predicates hold (repairs: {repairs})",
-    Reason.NO_FORBIDDEN_CALL: "none of {number} calls",
-    Reason.ALL_CALLS_ALLOWED: "all {number} calls",
-    Reason.NOTHING_ADMITTED: "none of {number} recorded calls; the log may not say all",
-    Reason.ALL_CALLS_RIGHT: "all {number} calls are right",
-    Reason.ANSWER_HAS_FORM: "the answer has the form asked for",
-    Reason.ALL_READS: "all {number} reads",
-    Reason.DOES_NOT_APPLY: "it does not apply to this answer",
-    Reason.ALL_FETCHED: "all of {number} artifacts were fetched",
-    Reason.ALL_CITED: "all {number} citations",
     Reason.NOT_AUTHORIZED: _not_authorized,
     Reason.REPEATED: _repeated,
-    Reason.COMPENSATED: "{what}; {call} called {tool} to undo it",
     Reason.TOO_MANY: _too_many,
     Reason.TOO_FEW: _too_few,
     Reason.NOT_MATCHED: _not_matched,
-    Reason.NOT_CHANGED: _not_changed,
     Reason.THAT_FAILS: lambda over: f"`that` fails over {_words(over) or 'nothing'}",
     Reason.THAT_UNDEFINED: lambda over: f"`that` is undefined over {_words(over) or 'nothing'}",
-    Reason.WRONG_FIELD: "{entity}: {because}",
     Reason.NO_BRANCH: lambda branches: "; ".join(map(_words, branches)),
-    Reason.NOT_BRANCH: "not {clause}: {what}",
-    Reason.READINGS_DIFFER: "right by {right}, but {wrong}; {because}",
     Reason.TOO_MANY_CALLS: _too_many_calls,
     Reason.TOO_FEW_CALLS: _too_few_calls,
-    Reason.NEVER_FIRST: "{then} came, {first} never did",
-    Reason.CAME_FIRST: "in transaction {number} of {source}: {then} came first",
     Reason.CALL_FORBIDDEN: _call_judged("is forbidden"),
     Reason.CALL_OUTSIDE: _call_judged("is not among what is allowed"),
-    Reason.NOT_REPAIRED: "{call} failed at attempt {attempt} and was not repaired within {most}",
-    Reason.NO_ANSWER: "there is no answer: {words}",
-    Reason.NO_MOMENT: "nobody recorded when the run began and ended (`run.start`, `run.end`)",
-    Reason.NO_ENDING: "nobody recorded how the run ended (`run.ended`, `run.exit_code`)",
-    Reason.ANSWER_LACKS: "the answer lacks `{name}`",
-    Reason.ANSWER_KIND: "`{name}` of the answer is not {kind}",
-    Reason.INVALIDLY_REACHED: "what was asked for is right, and was not validly reached: {codes}",
     Reason.SUBSYSTEM_CLOSED: _subsystem_closed,
     Reason.ARTIFACT_CLOSED: _artifact_closed,
     Reason.ARTIFACT_LATER: _artifact_later,
-    Reason.NEVER_FETCHED: "{missed} of {of} never fetched: {artifacts}",
-    Reason.NOTHING_SEARCHED: "{subsystem} (nothing in it was searched for)",
-    Reason.ANYTHING_MEANT: "anything of {subsystem} that is meant",
-    Reason.SO_MANY_OF: "{number} of {subsystem}",
     Reason.NOT_CITED: _not_cited,
     Reason.CITED_UNKNOWN: _cited_unknown,
-    Reason.CITED_CLOSED: lambda artifact, actor: (
-        f"{_artifact(artifact)} is cited, which {actor} may not read"
-    ),
-    Reason.CITED_LATER: lambda artifact: f"{_artifact(artifact)} is cited, which was not there yet",
-    Reason.CITED_UNFETCHED: lambda artifact: (
-        f"{_artifact(artifact)} is cited, and was never fetched"
-    ),
-    Reason.NO_END: "{entity_type} is absent, so no path begins or ends there",
-    Reason.ABSENT_ENTITY: "{entity_type} is absent, so it has no {field}",
-    Reason.NO_PART: "{field} has no part {part}",
-    Reason.NO_PARTS: "what has no parts has no {part}",
-    Reason.NO_NUMBER: "arithmetic on null, absent or something that is not a number",
-    Reason.DIVISION_BY_ZERO: "division by zero",
-    Reason.NO_LENGTH: "len of null, absent or a value without length",
-    Reason.NO_TEST: "{function}(…) of null, absent or another kind of value",
-    Reason.ANSWER_UNCLEAR: "{words}",
-    Reason.NO_JOIN: "+ joins texts or lists, and this is null, absent or another value",
-    Reason.NO_INDEX: "an index that is no whole number",
-    Reason.NO_EMPTY_PART: "count of the empty text",
-    Reason.NO_INSTANT: "{function}(…) of a text that is not in its form",
-    Reason.OVER_NOTHING: "{function} over null or absent",
-    Reason.OF_NOTHING: "{function} of nothing",
-    Reason.SUM_OF_OTHERS: "sum over something that is not a number",
-    Reason.NO_COMMON_ORDER: "{function} over values without a common order",
-    Reason.NO_ORDER_OF_NULL: "null or absent has no order",
-    Reason.NO_ORDER: "null, absent or values of different kinds have no order",
-    Reason.NO_MEMBERSHIP: "`in` on something that is not a list",
-    Reason.NO_CONDITION: "null or absent is used as a condition",
-    Reason.NO_LIST: "ranging over null or absent",
-    Reason.NOTHING_LISTED: "null or absent",
-    Reason.LIST_MAY_BE_NULL: "the list may be null",
-    Reason.ELEMENT_MAY_BE_UNDEFINED: "an element may be undefined",
-    Reason.CONDITION_UNDEFINED: "an undefined condition",
-    Reason.CLAUSE_UNDEFINED: "a condition of the clause is undefined",
-    Reason.UNDEFINED_BY_RUN: lambda because: f"the run left it undefined: {_words(because)}",
     Reason.NEEDED: _needed,
     Reason.RECORDED: _recorded,
     Reason.ALL_OF: lambda causes: "; ".join(map(_words, causes)),
-    Reason.IN: "{place}: {cause}",
-    Reason.ON_SIDE: "{entity_type} {side}: {cause}",
-    Reason.FIELD: "{entity_type}.{field} {side}: {cause}",
-    Reason.EXCLUDED: "{entity_type}.{field} is excluded: {rule}",
-    Reason.OF_CHANGE: "{change}: {cause}",
-    Reason.SOME_VALUE: "a value the clause needs",
-    Reason.SOME_CONDITION: "a condition of the clause",
-    Reason.ROW_UNKNOWN: "its row is not known",
-    Reason.ELEMENT_DOUBTED: "whether an element counts is not known",
-    Reason.CHANGES_BY_THEN: "{side}: what the run had changed by then is not worked out",
-    Reason.WHETHER_EXPLAINED: "whether {clause} explains it",
-    Reason.WHETHER_THAT: "`that` of {clause}",
-    Reason.WHETHER_THAT_OF_ALL: "whether it holds of all that match",
-    Reason.WHETHER_CHANGED: "whether it is changed",
-    Reason.WHETHER_TO_CHANGE: "whether it has to change",
-    Reason.WHICH_READING: "which reading is meant: {names}",
-    Reason.NO_HISTORY: "no history: {cause}",
-    Reason.ORDER_OF_SOURCES: (
-        "no history: the order of the commits of several sources is not known"
-    ),
     Reason.ORDER_OF: lambda sources: (
         f"no history: the order of the commits of {' and '.join(sources)} is not known"
     ),
-    Reason.NOBODY_TELLS: "no history: nobody tells of it",
-    Reason.STATES_AFTER_CALLS: "no history: it does not tell what each call left",
-    Reason.NOT_ALL_OBSERVED: "{first} and {then}: not all of them were observed",
-    Reason.CLASS_UNKNOWN: "in {call}, the log does not say its class",
-    Reason.CLASS_MAY_BE_FORBIDDEN: (
-        "in {call}, the log does not say the class: it may be a forbidden one"
-    ),
-    Reason.ARGUMENTS_UNKNOWN: (
-        "in {call}, the log does not say its arguments: it may repeat another call"
-    ),
-    Reason.CALLS_GAP: "calls: {cause}",
-    Reason.TURN_UNKNOWN: "turn {number}: {cause}",
-    Reason.TURNS_UNTOLD: "unrecorded: the log does not tell turns apart",
-    Reason.TURNS_FEWER: "unrecorded: the log has {number} of {of} turns",
-    Reason.TURNS_UNHEARD: "unrecorded: the agent heard {number} of {of} turns, no more",
-    Reason.TURN_OTHER: "unrecorded: the user said something else, {message}",
-    Reason.READ_UNCITED: (
-        "unrecorded: a window was offered, and what was relied upon without citation is not known"
-    ),
-    Reason.MAY_HAVE_SHOWN: "unrecorded: what {call} may have shown",
-    Reason.WHICH_ARTIFACTS: "unrecorded: which artifacts {call} read",
-    Reason.WHETHER_READABLE: lambda artifact: f"whether {_artifact(artifact)} may be read",
-    Reason.WHETHER_APPLIES: "the condition of the clause",
-    Reason.CONDITION_OF_IT: "a condition over `it`",
-    Reason.ITS_TIME: "its time",
-    Reason.UNATTRIBUTED: "attribution: no history says who made the change",
-    Reason.WHICH_CALL: "attribution: no history says which call left which effect",
-    Reason.NOBODY_CHANGED: "attribution: no call says that it changed {place}",
     Reason.CHANGED_BY: _changed_by,
-    Reason.SOMEBODY: "somebody unknown",
-    Reason.NOT_FOLLOWED: "attribution: {cause}",
-    Reason.HISTORY_GAP: "attribution: {source}: {cause}",
-    Reason.NO_TRANSACTION: "attribution: no transaction of {source} changed it",
-    Reason.NO_CALL_MADE: "no recorded call made transaction {number} of {source}",
-    Reason.CALLS_MISSING: "the log may lack calls: {cause}",
-    Reason.INSTANT_UNKNOWN: "its instant is not known",
-    Reason.NO_CALL_AT_WORK: "no call was at work then",
-    Reason.SEVERAL_NAME_IT: lambda calls, more: (
-        f"several calls name it: {_words(calls)}{_more(more)}"
-    ),
-    Reason.SEVERAL_AT_WORK: lambda calls, more: (
-        f"several calls were at work then: {_words(calls)}{_more(more)}"
-    ),
-    Reason.MUST_REPORT: "{source} {side}: {cause}",
-    Reason.MISSING_REPORT: "{source} {side}",
 }
 
 _KNOWN: Final = {reason.value for reason in Reason}

@@ -133,38 +133,23 @@ class ChunkStore(Protocol):
 
 
 class MemoryChunks:
-    """A chunk store in memory. `piece` gives a chunk in one piece: comparing two is one memcmp."""
+    """A chunk store in memory."""
 
     def __init__(self) -> None:
         self._batches: dict[str, pa.RecordBatch] = {}
-        self._pieces: dict[str, tuple[pa.Buffer, pa.Schema]] = {}
-        self._schemas: dict[bytes, pa.Schema] = {}
 
     def put(self, batch: pa.RecordBatch) -> ChunkRef:
         facts = facts_of(batch)
-        digest = facts.digest
-        if digest not in self._batches:
-            self._batches[digest] = batch
+        if facts.digest not in self._batches:
+            held = batch
             if batch.num_rows and batch.get_total_buffer_size() > _SPARE * batch.nbytes:
-                self._in_one_piece(digest)  # a slice would hold all it was cut from
-        return ChunkRef(digest, batch.num_rows, facts.is_fully_observed)
+                # A slice would hold all it was cut from.
+                held = pa.ipc.read_record_batch(batch.serialize(), batch.schema)
+            self._batches[facts.digest] = held
+        return ChunkRef(facts.digest, batch.num_rows, facts.is_fully_observed)
 
     def get(self, ref: ChunkRef) -> pa.RecordBatch:
         return self._batches[ref.digest]
-
-    def piece(self, ref: ChunkRef) -> tuple[pa.Buffer, pa.Schema]:
-        """The chunk's message in one piece; equal pieces under one schema are equal chunks."""
-        if ref.digest not in self._pieces:
-            self._in_one_piece(ref.digest)
-        return self._pieces[ref.digest]
-
-    def _in_one_piece(self, digest: str) -> None:
-        batch = self._batches[digest]
-        piece, schema = batch.serialize(), batch.schema
-        # One object for equal schemas: telling them apart is then free for most chunks.
-        schema = self._schemas.setdefault(schema.serialize().to_pybytes(), schema)
-        self._pieces[digest] = piece, schema
-        self._batches[digest] = pa.ipc.read_record_batch(piece, schema)
 
 
 class LayeredChunks(MemoryChunks):
@@ -176,14 +161,6 @@ class LayeredChunks(MemoryChunks):
 
     def get(self, ref: ChunkRef) -> pa.RecordBatch:
         return super().get(ref) if ref.digest in self._batches else self._under.get(ref)
-
-    def piece(self, ref: ChunkRef) -> tuple[pa.Buffer, pa.Schema]:
-        if ref.digest in self._batches:
-            return super().piece(ref)
-        if isinstance(self._under, MemoryChunks):
-            return self._under.piece(ref)
-        batch = self._under.get(ref)
-        return batch.serialize(), batch.schema
 
 
 _SPARE: Final = 1.25
@@ -241,6 +218,21 @@ class Origin:
         return found if found is not None and found.key == key else None
 
 
+@dataclass
+class _Seen:
+    """What was looked up in a table, as far as it is kept."""
+
+    rows: dict[tuple[Any, ...], Row] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+    orders: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    asked: dict[str, int] = field(default_factory=dict)
+    cells_asked: dict[tuple[str, int], int] = field(default_factory=dict)
+    columns: dict[tuple[str, int], tuple[dict[tuple[Any, ...], int], dict[str, list[Any]]]] = field(
+        default_factory=dict
+    )
+    """By the digest of a chunk and a part of it: where each key is in that, and its cells."""
+
+
 @dataclass(frozen=True)
 class Table(Later):
     """All captured entities of one type.
@@ -272,20 +264,20 @@ class Table(Later):
     def row(self, key: Key) -> Row | None:
         """The entity under `key`, or None when no row is stored (see `enumeration`)."""
         order = key_order(key)
-        known = self._rows_seen.get(order)
+        known = self._seen.rows.get(order)
         if known is not None:
             return dict(known)
         if self.is_later("chunks"):
             if (change := self._own_change(key)) is not None:
                 return self._row_of(change)
         else:
-            for places, columns in self._columns_seen.values():
+            for places, columns in self._seen.columns.values():
                 if (at := places.get(order)) is not None:
                     return {name: column[at] for name, column in columns.items()}
         ref = self._chunks_with(key)[bisect_right(self.cuts, order)]
         batch = self.store.get(ref)
-        if ref.rows > 2 * CHUNK_KEYS or self._asked.get(ref.digest, 0) < FEW_ASKED:
-            self._asked[ref.digest] = self._asked.get(ref.digest, 0) + 1
+        if ref.rows > 2 * CHUNK_KEYS or self._seen.asked.get(ref.digest, 0) < FEW_ASKED:
+            self._seen.asked[ref.digest] = self._seen.asked.get(ref.digest, 0) + 1
             at = BatchKeys(self.type, batch).find(key)
         else:
             orders = self._orders(ref, batch)
@@ -299,27 +291,27 @@ class Table(Later):
 
     def keep(self, order: tuple[Any, ...], row: Row) -> None:
         """The row, for when it is asked for: it was read of this table, whose key has the order."""
-        if len(self._rows_seen) >= ROWS_KEPT:
-            self._rows_seen.clear()
-        self._rows_seen[order] = row
+        if len(self._seen.rows) >= ROWS_KEPT:
+            self._seen.rows.clear()
+        self._seen.rows[order] = row
 
     def _row_at(self, ref: ChunkRef, batch: pa.RecordBatch, at: int) -> Row:
         """A row of a chunk. Where many are asked for, all of one part are decoded at once."""
         number, within = divmod(at, CHUNK_KEYS)
         part = ref.digest, number
-        known = self._columns_seen.get(part)
+        known = self._seen.columns.get(part)
         if known is None:
-            asked = self._cells_asked.get(part, 0) + 1
-            self._cells_asked[part] = asked % DECODED_AT
+            asked = self._seen.cells_asked.get(part, 0) + 1
+            self._seen.cells_asked[part] = asked % DECODED_AT
             if asked < DECODED_AT:
                 return next(batch_rows(self.type, batch.slice(at, 1), None))[1]
             near = batch.slice(at - within, CHUNK_KEYS)
             names = tuple(field.name for field in self.type.fields)
             columns = dict(zip(names, batch_columns(near, names), strict=True))
             places = {key_order(key): n for n, key in enumerate(batch_keys(self.type, near))}
-            if len(self._columns_seen) >= DECODED_KEPT:
-                self._columns_seen.clear()
-            known = self._columns_seen[part] = places, columns
+            if len(self._seen.columns) >= DECODED_KEPT:
+                self._seen.columns.clear()
+            known = self._seen.columns[part] = places, columns
         columns = known[1]
         return {name: column[within] for name, column in columns.items()}
 
@@ -379,42 +371,19 @@ class Table(Later):
         return [key_order(cut) for cut in self.partition]
 
     @cached_property
-    def _rows_seen(self) -> dict[tuple[Any, ...], Row]:
-        return {}
+    def _seen(self) -> _Seen:
+        return _Seen()
 
     def chunk_bytes(self, at: int) -> int:
         """The bytes of a chunk's columns."""
-        known = self._sizes.get(at)
+        known = self._seen.sizes.get(at)
         if known is None:
-            known = self._sizes[at] = int(self.store.get(self.chunks[at]).nbytes)
+            known = self._seen.sizes[at] = int(self.store.get(self.chunks[at]).nbytes)
         return known
-
-    @cached_property
-    def _sizes(self) -> dict[int, int]:
-        return {}
-
-    @cached_property
-    def _asked(self) -> dict[str, int]:
-        return {}
-
-    @cached_property
-    def _cells_asked(self) -> dict[tuple[str, int], int]:
-        return {}
-
-    @cached_property
-    def _columns_seen(
-        self,
-    ) -> dict[tuple[str, int], tuple[dict[tuple[Any, ...], int], dict[str, list[Any]]]]:
-        """By the digest of a chunk and a part of it: where each key is in that, and its cells."""
-        return {}
-
-    @cached_property
-    def _orders_seen(self) -> dict[str, list[tuple[Any, ...]]]:
-        return {}
 
     def _orders(self, ref: ChunkRef, batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
         """The order of every key of a chunk; kept for the last few chunks that were asked."""
-        seen = self._orders_seen
+        seen = self._seen.orders
         found = seen.pop(ref.digest, None)
         if found is None:
             found = [key_order(key) for key in batch_keys(self.type, batch)]

@@ -78,7 +78,6 @@ def test_what_is_of_no_named_source_stays_in_memory_until_it_is_put_in_its_place
     [open_chunk] = build_table(THING, [{"id": 2, "v": "y"}], plain).chunks
     for ref in (*table.chunks, open_chunk):
         assert of_both.get(ref).num_rows == 1
-        assert of_both.piece(ref)[1] == of_both.get(ref).schema
 
 
 def test_a_store_counts_encrypted_chunks_and_collects_them_as_others(tmp_path: Path) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from statediff._version import __version__
 from statediff.kernel import KERNEL, replay
 from statediff.kernel.trial import RELEASES
-from statediff.model.sentences import TEMPLATES
+from statediff.model.explanation import Reason
+from statediff.model.sentences import WORDED
 from statediff.reports.wording.worded import worded_judgement
 from tests.judging import item, run
+
+
+def in_other_words(reason: Reason) -> Callable[..., str]:
+    return lambda **_: f"in other words, {reason}"
 
 
 def test_every_kernel_of_a_release_is_in_the_table() -> None:
@@ -30,8 +36,8 @@ def test_a_template_that_is_worded_differently_changes_no_bundle_and_no_replay(
     before, after = {"item": [item(1)]}, {"item": [item(1), item(2, 4)]}
     done = run(body, before, after)
     said = worded_judgement(done.bundle)
-    for reason in TEMPLATES:
-        monkeypatch.setitem(TEMPLATES, reason, f"in other words, {reason}")  # type: ignore[index]
+    for reason in Reason:
+        monkeypatch.setitem(WORDED, reason, in_other_words(reason))  # type: ignore[index]
     again = run(body, before, after)
     assert again.bundle == done.bundle
     assert replay(done.bundle) == done.judgement

@@ -72,9 +72,7 @@ class Rows(Mapping[str, spec.Table]):
             entity = self._view.schema.by_name.get(name)
             rows = self._view.rows(name, tuple(entity.by_name)) if known and entity else ()
             self._made[name] = spec.Table(
-                {key_order(key): (key, row) for key, row in rows},
-                enumeration.is_complete,
-                enumeration.below,
+                {key_order(key): (key, row) for key, row in rows}, enumeration
             )
         return self._made[name]
 
@@ -158,7 +156,7 @@ def world_of(context: EvalContext, views: Views) -> spec.World:
 def run_of(contract: Any, evidence: Any) -> Run:
     """The judge's evidence as the specification reads it."""
     diff, who = JUDGE._attributed(contract, evidence)
-    moments = with_states_after_calls(evidence.moments, evidence.trace, who.claims)
+    moments = with_states_after_calls(evidence.moments, evidence.rest.trace, who.claims)
     views = Views()
     sides = _States(moments.views, views.of)
     timelines = moments.course
@@ -168,28 +166,27 @@ def run_of(contract: Any, evidence: Any) -> Run:
         for n in range(1, len(line.steps) + 1)
         if line.side(n) != "after"
     }
-    ends = {"before": views.of(evidence.before), "after": views.of(evidence.after)}
+    before, after = evidence.ends
+    ends, rest = {"before": views.of(before), "after": views.of(after)}, evidence.rest
     states = {side: state_at(timelines, sides, at) for side, at in places.items()} | ends
     unseen = tuple(h.delta for h in diff.hidden if not h.by_boundary)
     net = changes_of(diff.deltas)
     case = Case(
-        world=spec.World(
-            states, evidence.answer, ending=evidence.ending, timeline=evidence.timeline
-        ),
-        schema=evidence.after.schema,
+        world=spec.World(states, rest.answer, ending=rest.ending, timeline=rest.timeline),
+        schema=after.schema,
         changes=net,
         everything=changes_of((*diff.deltas, *unseen)),
         doubts=diff.doubts,
         made_by=lambda delta, principal: who.by(delta, principal)[0],
     )
     case = replace(case, world=replace(case.world, changed=case.crowds()))
-    missing = [r for r in evidence.refusals if r.cause.partition(": ")[0] == "missing"]
+    missing = [r for r in rest.refusals if r.cause.partition(": ")[0] == "missing"]
     return Run(
         contract=contract,
         case=case,
         hidden=tuple(h.delta for h in diff.hidden),
         missing=len(missing),
-        trace=evidence.trace,
+        trace=evidence.rest.trace,
         timelines=timelines,
         sides=sides,
         commits={
@@ -198,7 +195,7 @@ def run_of(contract: Any, evidence: Any) -> Run:
         },
         left=_States(moments.after, views.of),
         precedes=moments.order.precedes,
-        maker=lambda delta: who.maker(delta).action,
+        maker=who.maker,
     )
 
 
@@ -241,8 +238,7 @@ def compare_condition(tally: Tally, node: Any, context: EvalContext, env: Any) -
 def compare_judgement(tally: Tally, contract: Any, evidence: Any) -> Judgement:
     """The judge's judgement, each clause held against the specification's."""
     theirs = JUDGED(contract, evidence)
-    views = (evidence.before, evidence.after)
-    if not all(isinstance(_inner(view), StateView) for view in views):
+    if not all(isinstance(_inner(view), StateView) for view in evidence.ends):
         tally.counts["from bundles, which hold what the judge read alone"] += 1
         return theirs
     if evidence.ledger is not None:
@@ -306,8 +302,6 @@ def compare_brief(tally: Tally, contract: Any, evidence: Any, whole: Judgement) 
         contract,
         replace(
             evidence,
-            before=_inner(evidence.before),
-            after=_inner(evidence.after),
             moments=replace(moments, views=views),
             ledger=None,
             explains=False,

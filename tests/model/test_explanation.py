@@ -1,4 +1,4 @@
-"""Explanations: every reason has a template, which says no more than its arguments and no less."""
+"""Explanations: what words a reason says no more than its arguments, and no less."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import inspect
 import re
 from pathlib import Path
-from string import Formatter
 from typing import Any
 
 import pytest
@@ -14,25 +13,27 @@ import pytest
 from statediff.errors import InputError
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Explanation, Reason, cause, causes, explanation_from
-from statediff.model.sentences import TEMPLATES, sentence, sentence_of
+from statediff.model.sentences import WORDED, sentence, sentence_of
 
 CODE = Path(__file__).resolve().parents[2] / "statediff"
 MAKERS = ("kernel", "contract", "reads", "model/explanation.py")
 
 
-def named(template: Any) -> set[str]:
-    """The arguments that a template uses."""
-    if isinstance(template, str):
-        return {name for _, name, _, _ in Formatter().parse(template) if name}
-    parameters = inspect.signature(template).parameters.values()
-    return {p.name for p in parameters if p.default is inspect.Parameter.empty}
+@pytest.mark.parametrize("reason", WORDED)
+def test_a_function_that_words_a_reason_takes_its_arguments_and_no_others(reason: Reason) -> None:
+    parameters = inspect.signature(WORDED[reason]).parameters.values()
+    needed = [p.name for p in parameters if p.default is inspect.Parameter.empty]
+    assert set(needed) == set(reason.arguments)
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_every_reason_has_a_template_that_uses_its_arguments_and_no_others(
-    reason: Reason,
-) -> None:
-    assert named(TEMPLATES[reason]) == set(reason.arguments)
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason not in WORDED])
+def test_every_other_reason_says_its_arguments_once_in_a_text(reason: Reason) -> None:
+    plain = {name: 0 if name == "more" else name.upper() for name in reason.arguments}
+    words = sentence(reason(**plain))
+    assert [words.count(name.upper()) for name in reason.arguments if name != "more"] == (
+        [1] * (len(reason.arguments) - ("more" in reason.arguments))
+    )
+    assert words.strip()
 
 
 def test_every_reason_is_given_somewhere() -> None:

@@ -126,37 +126,158 @@ def verdict(*args: Any, **more: Any) -> Verdict:
     return judged(*args, **more).judgement.verdict
 
 
-def test_absence_that_was_searched_for_within_the_cone_matches() -> None:
-    found = judged(log(search("wiki:a", "wiki:b"), *COVERED), NO)
-    assert found.judgement.verdict is MATCH
-    assert truths(found.judgement)["looked"] is HOLDS
-    assert found.judgement.task is MATCH
+READERS = """  reads:
+    - {tool: open_page, in: wiki, at: arguments.page}
+    - {tool: list_pages, in: wiki, at: "result.pages[].id"}
+    - {tool: open_ticket, in: tickets, at: result.ticket}
+"""
+MORE_READERS = """  reads:
+    - {tool: open_meeting, in: zoom, at: arguments.id}
+    - {tool: open_ticket, in: tickets, at: result.ticket}
+    - {tool: list_meetings, in: zoom, at: "result[].id"}
+    - {tool: find_pages, in: wiki, at: "result[]"}
+"""
+SIC = "state-invalid-correct"
+NO_NOTE = CONTRACT.replace('it.kind == "note"', 'it.kind == "draft"')
+TAKING_PART = CONTRACT.replace(
+    "zoom: {type: meeting, at: it.sent}",
+    "zoom: {type: meeting, at: it.sent, authorized_by: \"it.by == 'patty'\"}",
+)
+TWO_REPORTS = CONTRACT.replace("      cite: true\n", "      count: 2\n")
+ALWAYS = CONTRACT.replace("      when: answer.exists == true\n", "")
+ANY_REPORTS = [page(f"r{n}", n, "report") for n in range(3)]
+END, ZONE = datetime(2026, 3, 5, 23, 59, tzinfo=UTC), timedelta(hours=2)
+PAGES = call("list_pages", READ, result=Map.of({"pages": tuple(Map.of({"id": n}) for n in "abc")}))
+OPENED = [call("open_page", READ, page=n) for n in "abc"]
+ASKED, THANKED = Turn("is there?", 0, Map.of(NO)), Turn("thanks", 0, NoAnswer("no reply"))
 
 
-def test_what_came_later_need_not_be_searched_and_other_orders_and_repeats_do_as_well() -> None:
-    assert verdict(log(*reversed(COVERED), fetch("wiki:a"), search()), NO) is MATCH
+def window(*names: str) -> Action:
+    artifacts = tuple(Map.of({"id": name}) for name in names)
+    return call("window", READ, result=Map.of({"artifacts": artifacts}))
+
+
+def talk(**times: Observed) -> dict[str, Observed]:
+    return {**page("t", 0, "talk"), **times}
+
+
+def case(
+    sentence: str, trace: Trace, answer: Any, expected: Any, *pages: dict[str, Observed],
+    body: str = CONTRACT, **more: Any,
+) -> Any:  # fmt: skip
+    """A run and what is expected: its verdict, the codes of access, or truths by clause."""
+    return pytest.param(trace, answer, expected, pages, {"body": body, **more}, id=sentence)
+
+
+TO_TALK = log(*COVERED, fetch("wiki:t"))
+
+
+@pytest.mark.parametrize(
+    ("trace", "answer", "expected", "pages", "more"),
+    [
+        case("absence that was searched for within the cone",
+             log(search("wiki:a", "wiki:b"), *COVERED), NO, MATCH),
+        case("what came later need not be searched, and other orders and repeats do as well",
+             log(*reversed(COVERED), fetch("wiki:a"), search()), NO, MATCH),
+        case("a wrong answer is refuted and not called right by an invalid way",
+             log(), says(True), ["evidence-not-retrieved"]),
+        case("present evidence, fetched and cited", log(fetch("wiki:r")), YES, MATCH,
+             *NOTES, REPORT),
+        case("evidence that was not fetched", log(search("wiki:r")), YES,
+             [SIC, "evidence-not-retrieved", "citation-not-retrieved"], *NOTES, REPORT),
+        case("evidence that is not cited", log(fetch("wiki:r")), says(True),
+             [SIC, "evidence-not-cited"], *NOTES, REPORT),
+        case("asking for what is nowhere breaks no rule",
+             log(fetch("wiki:none", "no"), fetch("mail:1", "no"), fetch("gibberish", "no"),
+                 *COVERED), NO, MATCH),
+        case("what is cited was not fetched", log(*COVERED), says(False, "tickets:7"),
+             {"citations": FAILS}),
+        case("what is cited may have been fetched by a call that nobody recorded",
+             cut(log(*COVERED)), says(False, "tickets:7"), {"citations": UNKNOWN}),
+        case("a violation in an incomplete log is one all the same", cut(log(fetch("zoom:m"))),
+             NO, DIVERGE),
+        case("tools that show nothing can be set aside with a reason",
+             log(*COVERED, call("write")), NO, MATCH,
+             body=CONTRACT + "  reads: [{tool: write, because: it answers with a number only}]\n"),
+        case("another system's own tools count where the contract ties them to artifacts",
+             log(PAGES, *OPENED), NO, MATCH, body=CONTRACT + READERS),
+        case("what its own tools read may be too late",
+             log(*OPENED, call("open_page", READ, page="later")), NO,
+             [SIC, "horizon-violation"], body=CONTRACT + READERS),
+        case("what its own tool's result names was not fetched",
+             log(*OPENED, call("open_ticket", READ, result=Map.of({"ticket": 7}))),
+             says(False, "tickets:7"), [SIC, "citation-not-retrieved"], body=CONTRACT + READERS),
+        case("what was found but not fetched was not read",
+             log(call("find_pages", READ, result=("a", "b", "c"))), NO,
+             [SIC, "unsearched-absence"], body=CONTRACT + MORE_READERS),
+        case("reads of the turn that gave the answer", log(*COVERED, turns=(ASKED,)), NO, MATCH),
+        case("reads of a later turn come after the answer",
+             log(*COVERED, turns=(ASKED, THANKED)), NO, DIVERGE),
+        case("the last turn that gives the answer counts",
+             log(*COVERED, turns=(ASKED, replace(THANKED, reply=Map.of(NO)))), NO, MATCH),
+        case("to have been there grants nothing", log(fetch("zoom:m"), *COVERED), NO, DIVERGE),
+        case("to have taken part grants where that is written", log(fetch("zoom:m"), *COVERED), NO,
+             MATCH, body=TAKING_PART),
+        case("nobody else's part grants", log(fetch("zoom:m"), *COVERED), NO, DIVERGE,
+             body=TAKING_PART.replace("by == 'patty'", "by == 'jax'")),
+        case("a subsystem that is granted", log(fetch("zoom:m"), *COVERED), NO, MATCH,
+             body=CONTRACT.replace("tickets]", "tickets, zoom]")),
+        case("times are compared as instants", TO_TALK, NO, MATCH, *NOTES,
+             talk(sent=END, recorded=DAY1)),
+        case("in time by another zone's clock alone", TO_TALK, NO, DIVERGE, *NOTES,
+             talk(sent=END + ZONE, recorded=DAY1)),
+        case("what has no time was not there", TO_TALK, NO, DIVERGE, *NOTES,
+             talk(sent=None, recorded=DAY1)),
+        case("each of the times counts", TO_TALK, NO, DIVERGE, *NOTES, talk(recorded=END + ZONE)),
+        case("an incomplete enumeration leaves coverage and unheard-of ids open",
+             log(*COVERED, fetch("wiki:none")), NO, {"looked": UNKNOWN, "access": UNKNOWN},
+             coverage={"page": CUT}),
+        case("what is known to be missing is, whatever else there may be", log(fetch("wiki:a")),
+             NO, {"looked": FAILS}, coverage={"page": CUT}),
+        case("an empty space must have been searched", log(), NO, [SIC, "unsearched-absence"],
+             body=NO_NOTE),
+        case("an empty space that was searched", log(search()), NO, MATCH, body=NO_NOTE),
+        case("an empty space that was searched by its name", log(search(subsystem="wiki")), NO,
+             MATCH, body=NO_NOTE),
+        case("another space that was searched", log(search(subsystem="tickets")), NO, DIVERGE,
+             body=NO_NOTE),
+        case("so many of the evidence suffice", log(fetch("wiki:r0"), fetch("wiki:r2")),
+             says(True), MATCH, *ANY_REPORTS, body=TWO_REPORTS),
+        case("too few of the evidence", log(fetch("wiki:r0")), says(True), DIVERGE, *ANY_REPORTS,
+             body=TWO_REPORTS),
+        case("so many of what may be more", log(fetch("wiki:r0"), fetch("wiki:r2")), says(True),
+             INCONCLUSIVE, *ANY_REPORTS, body=TWO_REPORTS, coverage={"page": CUT}),
+        case("without an answer nothing is claimed", log(), NoAnswer("none"), []),
+        case("evidence that every answer needs has no condition", log(*COVERED), NO,
+             {"the-report": FAILS}, *NOTES, REPORT, body=ALWAYS),
+        case("evidence that a right answer needs, too", log(*COVERED), YES,
+             {"the-report": FAILS}, *NOTES, REPORT, body=ALWAYS),
+        case("evidence that is needed without an answer", log(*COVERED), NoAnswer("none"),
+             {"the-report": FAILS}, *NOTES, REPORT, body=ALWAYS),
+        case("what one of two windows offered was offered", log(window("wiki:r"), window("wiki:a")),
+             says(True, "wiki:r", "wiki:a"), {"citations": HOLDS}, *NOTES, REPORT),
+        case("what the window did not offer was not", log(window("wiki:a")), says(True, "wiki:r"),
+             {"citations": FAILS}, *NOTES, REPORT),
+    ],
+)  # fmt: skip
+def test_reads_are_held_against_the_cone(
+    trace: Trace, answer: Any, expected: Any, pages: tuple[Any, ...], more: dict[str, Any]
+) -> None:
+    found = judged(trace, answer, *pages, **more)
+    known = truths(found.judgement)
+    match expected:
+        case Verdict():
+            assert found.judgement.verdict is expected
+        case dict():
+            assert {name: known[name] for name in expected} == expected
+        case _:
+            assert codes(found) == expected
 
 
 def test_absence_claimed_without_covering_its_space_is_state_invalid_correct() -> None:
     found = judged(log(search("wiki:a"), fetch("wiki:a")), NO)
     assert codes(found) == ["state-invalid-correct", "unsearched-absence"]
     assert "2 of 3 never fetched: wiki:b, wiki:c" in found.judgement.findings[1].sentence
-
-
-def test_a_wrong_answer_is_refuted_and_not_called_right_by_an_invalid_way() -> None:
-    found = judged(log(), says(True), *NOTES)
-    assert codes(found) == ["evidence-not-retrieved"]
-    assert found.judgement.verdict is DIVERGE
-
-
-def test_present_evidence_must_be_fetched_and_cited() -> None:
-    assert verdict(log(fetch("wiki:r")), YES, *NOTES, REPORT) is MATCH
-    missed = judged(log(search("wiki:r")), YES, *NOTES, REPORT)
-    assert codes(missed) == [
-        "state-invalid-correct", "evidence-not-retrieved", "citation-not-retrieved",
-    ]  # fmt: skip
-    silent = judged(log(fetch("wiki:r")), says(True), *NOTES, REPORT)
-    assert codes(silent) == ["state-invalid-correct", "evidence-not-cited"]
 
 
 @pytest.mark.parametrize(
@@ -181,11 +302,6 @@ def test_a_right_answer_by_a_read_outside_the_cone_is_not_a_match(
     stray = found.judgement.findings[1]
     assert word in stray.sentence
     assert stray.witness.rows[0].key == ("call-4",)
-
-
-def test_asking_for_what_is_nowhere_breaks_no_rule() -> None:
-    nowhere = [fetch("wiki:none", "no"), fetch("mail:1", "no"), fetch("gibberish", "no")]
-    assert verdict(log(*nowhere, *COVERED), NO) is MATCH
 
 
 @pytest.mark.parametrize("spelled", ["tickets:07", "tickets:+7", "tickets:7/1", "tickets:%37"])
@@ -216,47 +332,12 @@ def test_without_a_complete_log_nothing_that_is_missing_is_a_violation() -> None
         assert set(codes(found)) <= {"trace-unobserved", "evidence-forgeable"}
 
 
-def test_what_is_cited_may_have_been_fetched_by_a_call_that_nobody_recorded() -> None:
-    for trace, truth in ((log(*COVERED), FAILS), (cut(log(*COVERED)), UNKNOWN)):
-        found = judged(trace, says(False, "tickets:7")).judgement
-        assert truths(found)["citations"] is truth
-
-
-def test_a_violation_in_an_incomplete_log_is_one_all_the_same() -> None:
-    assert verdict(cut(log(fetch("zoom:m"))), NO) is DIVERGE
-
-
 def test_a_call_that_nobody_ties_to_artifacts_leaves_open_what_was_read() -> None:
     for other in (call("query", READ, sql="SELECT"), call("mystery", NOBODY_KNOWS), call("write")):
         found = judged(log(*COVERED, other), NO)
         assert found.judgement.verdict is INCONCLUSIVE
         assert truths(found.judgement)["access"] is UNKNOWN
         assert judged(log(other), NO).judgement.verdict is INCONCLUSIVE
-
-
-def test_tools_that_show_nothing_can_be_set_aside_with_a_reason() -> None:
-    body = CONTRACT + "  reads: [{tool: write, because: it answers with a number only}]\n"
-    assert verdict(log(*COVERED, call("write")), NO, body=body) is MATCH
-
-
-READERS = """  reads:
-    - {tool: open_page, in: wiki, at: arguments.page}
-    - {tool: list_pages, in: wiki, at: "result.pages[].id"}
-    - {tool: open_ticket, in: tickets, at: result.ticket}
-"""
-
-
-def test_another_systems_own_tools_count_where_the_contract_ties_them_to_artifacts() -> None:
-    pages = Map.of({"pages": tuple(Map.of({"id": n}) for n in "abc")})
-    reads = [call("open_page", READ, page=n) for n in "abc"]
-    listed = call("list_pages", READ, result=pages)
-    body = CONTRACT + READERS
-    assert verdict(log(listed, *reads), NO, body=body) is MATCH
-    late = judged(log(*reads, call("open_page", READ, page="later")), NO, body=body)
-    assert codes(late) == ["state-invalid-correct", "horizon-violation"]
-    ticket = call("open_ticket", READ, result=Map.of({"ticket": 7}))
-    found = judged(log(*reads, ticket), says(False, "tickets:7"), body=body)
-    assert codes(found) == ["state-invalid-correct", "citation-not-retrieved"]
 
 
 @pytest.mark.parametrize(
@@ -276,45 +357,11 @@ def test_a_read_of_which_the_log_does_not_say_what_it_read_is_unknown(odd: Actio
     assert codes(found) == ["trace-unobserved"]
 
 
-def test_where_turns_are_told_apart_reads_of_a_later_turn_come_after_the_answer() -> None:
-    reply = Map.of(NO)
-    asked, thanked = Turn("is there?", 0, reply), Turn("thanks", 0, NoAnswer("no reply"))
-    assert verdict(log(*COVERED, turns=(asked,)), NO) is MATCH
-    assert verdict(log(*COVERED, turns=(asked, thanked)), NO) is DIVERGE
-    assert verdict(log(*COVERED, turns=(asked, replace(thanked, reply=reply))), NO) is MATCH
-
-
 @pytest.mark.parametrize("allowed", ["[]", "[wikis, tickets]"])
 def test_what_is_not_listed_as_it_is_called_is_not_seen(allowed: str) -> None:
     found = judged(log(*COVERED), NO, body=CONTRACT.replace("[wiki, tickets]", allowed))
     assert "access-violation" in codes(found)
     assert found.judgement.verdict is DIVERGE
-
-
-def test_to_have_taken_part_grants_only_where_it_is_written() -> None:
-    read = log(fetch("zoom:m"), *COVERED)
-    assert verdict(read, NO) is DIVERGE  # to have been there grants nothing
-    shared = CONTRACT.replace(
-        "zoom: {type: meeting, at: it.sent}",
-        "zoom: {type: meeting, at: it.sent, authorized_by: \"it.by == 'patty'\"}",
-    )
-    assert verdict(read, NO, body=shared) is MATCH
-    assert verdict(read, NO, body=shared.replace("by == 'patty'", "by == 'jax'")) is DIVERGE
-    assert verdict(read, NO, body=CONTRACT.replace("tickets]", "tickets, zoom]")) is MATCH
-
-
-def test_times_are_compared_as_instants_and_what_has_none_was_not_there() -> None:
-    end = datetime(2026, 3, 5, 23, 59, tzinfo=UTC)
-    zone = timedelta(hours=2)
-    for when, expected in (
-        (end, MATCH),
-        (end + zone, DIVERGE),
-        (None, DIVERGE),
-    ):
-        noted = {**page("t", 0, "talk"), "sent": when, "recorded": DAY1}
-        assert verdict(log(*COVERED, fetch("wiki:t")), NO, *NOTES, noted) is expected
-    late = {**page("t", 0, "talk"), "recorded": end + zone}
-    assert verdict(log(*COVERED, fetch("wiki:t")), NO, *NOTES, late) is DIVERGE
 
 
 def test_an_unobserved_time_is_unknown_where_it_matters_and_only_there() -> None:
@@ -331,34 +378,6 @@ def test_an_unobserved_time_is_unknown_where_it_matters_and_only_there() -> None
     assert truths(found.judgement)["looked"] is UNKNOWN
     kindless = {**page("t", 0), "kind": HIDDEN}
     assert truths(judged(log(*COVERED), NO, *NOTES, kindless).judgement)["looked"] is UNKNOWN
-
-
-def test_an_incomplete_enumeration_leaves_coverage_and_unheard_of_ids_open() -> None:
-    cover = {"page": CUT}
-    found = judged(log(*COVERED, fetch("wiki:none")), NO, coverage=cover)
-    assert found.judgement.verdict is INCONCLUSIVE
-    assert truths(found.judgement) | {"looked": UNKNOWN, "access": UNKNOWN} == truths(
-        found.judgement
-    )
-    missed = judged(log(fetch("wiki:a")), NO, coverage=cover)
-    assert truths(missed.judgement)["looked"] is FAILS
-
-
-def test_an_empty_space_must_have_been_searched() -> None:
-    body = CONTRACT.replace('it.kind == "note"', 'it.kind == "draft"')
-    assert codes(judged(log(), NO, body=body)) == ["state-invalid-correct", "unsearched-absence"]
-    assert verdict(log(search()), NO, body=body) is MATCH
-    assert verdict(log(search(subsystem="wiki")), NO, body=body) is MATCH
-    assert verdict(log(search(subsystem="tickets")), NO, body=body) is DIVERGE
-
-
-def test_so_many_of_the_evidence_may_suffice() -> None:
-    body = CONTRACT.replace("      cite: true\n", "      count: 2\n")
-    reports = [page(f"r{n}", n, "report") for n in range(3)]
-    two = log(fetch("wiki:r0"), fetch("wiki:r2"))
-    assert verdict(two, says(True), *reports, body=body) is MATCH
-    assert verdict(log(fetch("wiki:r0")), says(True), *reports, body=body) is DIVERGE
-    assert verdict(two, says(True), *reports, body=body, coverage={"page": CUT}) is INCONCLUSIVE
 
 
 def test_a_window_shows_citations_and_leaves_open_what_was_read() -> None:
@@ -395,12 +414,6 @@ def test_where_no_answer_is_judged_the_required_change_says_whether_it_was_right
     assert found.findings[0].code == "state-invalid-correct"
     idle = run(body, before, before, trace=log(fetch("zoom:m")), noop=False).judgement
     assert "state-invalid-correct" not in [f.code for f in idle.findings]
-
-
-def test_without_an_answer_nothing_is_claimed_and_the_answer_is_missing() -> None:
-    found = judged(log(), NoAnswer("none"))
-    assert found.judgement.verdict is DIVERGE
-    assert codes(found) == []
 
 
 # ---------------------------------------------------------------- what the findings say
@@ -519,15 +532,6 @@ def test_evidence_that_may_or_may_not_be_meant_counts_as_neither() -> None:
                   .judgement)["the-report"] is UNKNOWN  # fmt: skip
 
 
-def test_evidence_that_every_answer_needs_has_no_condition() -> None:
-    always = CONTRACT.replace("      when: answer.exists == true\n", "")
-    for answer in (NO, YES):
-        found = judged(log(*COVERED), answer, *NOTES, REPORT, body=always).judgement
-        assert truths(found)["the-report"] is FAILS
-    none = judged(log(*COVERED), NoAnswer("none"), *NOTES, REPORT, body=always).judgement
-    assert truths(none)["the-report"] is FAILS
-
-
 def test_a_citation_of_which_nobody_knows_whether_it_was_there_waits_for_its_time() -> None:
     dim = {**page("t", 0, "talk"), "sent": HIDDEN}
     found = judged(log(*COVERED, fetch("wiki:t")), says(False, "wiki:t"), *NOTES, dim).judgement
@@ -543,13 +547,6 @@ def test_where_nothing_says_what_was_right_an_invalid_way_is_only_invalid() -> N
 
 
 # ---------------------------------------------------------------- what a call tells of reads
-
-MORE_READERS = """  reads:
-    - {tool: open_meeting, in: zoom, at: arguments.id}
-    - {tool: open_ticket, in: tickets, at: result.ticket}
-    - {tool: list_meetings, in: zoom, at: "result[].id"}
-    - {tool: find_pages, in: wiki, at: "result[]"}
-"""
 
 
 @pytest.mark.parametrize(
@@ -594,12 +591,6 @@ def test_a_call_is_read_as_what_it_asked_for_and_brought(read: Action, code: str
         assert (found.verdict, told) == (DIVERGE, ["state-invalid-correct", code])
 
 
-def test_what_was_found_but_not_fetched_was_not_read() -> None:
-    listed = call("find_pages", READ, result=("a", "b", "c"))
-    found = judged(log(listed), NO, body=CONTRACT + MORE_READERS)
-    assert codes(found) == ["state-invalid-correct", "unsearched-absence"]
-
-
 def test_a_reply_that_is_another_answer_ends_no_reading() -> None:
     first, then = Turn("is there?", 0, Map.of(YES)), Turn("sure?", 0, NoAnswer("no reply"))
     assert verdict(log(*COVERED, turns=(first, then)), NO) is MATCH
@@ -607,17 +598,6 @@ def test_a_reply_that_is_another_answer_ends_no_reading() -> None:
     late = (Turn("is there?", 0, Map.of(NO)), Turn("a?", 2, NoAnswer("none")), Turn("b?", 3))
     found = judged(log(*COVERED, turns=late), NO)
     assert "1 of 3 never fetched: wiki:c" in found.judgement.findings[1].sentence
-
-
-def test_what_one_of_two_windows_offered_was_offered() -> None:
-    def window(name: str) -> Action:
-        return call("window", READ, result=Map.of({"artifacts": (Map.of({"id": name}),)}))
-
-    both = log(window("wiki:r"), window("wiki:a"))
-    found = judged(both, says(True, "wiki:r", "wiki:a"), *NOTES, REPORT)
-    assert truths(found.judgement)["citations"] is HOLDS
-    one = judged(log(window("wiki:a")), says(True, "wiki:r"), *NOTES, REPORT)
-    assert "hallucinated-citation" in codes(one)
 
 
 def test_what_each_clause_about_reads_read_is_told() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statediff.contract.clauses.patterns import Condition
-from statediff.kernel.policy.clauses import condition
+from statediff.kernel.policy.clauses import ClauseRunner
 from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import JudgingContext
 from statediff.model.timelines import SourceTimeline, Step, Timelines
@@ -39,7 +39,7 @@ def over(body: str, *lines: SourceTimeline) -> Finding:
     context = JudgingContext(view, view, (), (), SILENT)
     moments = IntermediateStates(Timelines(lines), {"before": view, "after": view})
     context.moments = moments.alone()
-    return condition(clause, context, moments)
+    return ClauseRunner(context, context.changes, moments, print, {}).finding(clause)
 
 
 def line(source: str, *types: str, steps: int = 1) -> SourceTimeline:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from statediff.kernel.policy.history import Commit, IntermediateStates
+from statediff.kernel.policy.history import Commit, IntermediateStates, unseen
 from statediff.kernel.policy.matching import JudgingContext
-from statediff.kernel.policy.run import CallContext, Unseen
+from statediff.kernel.policy.run import CallContext
 from statediff.kernel.policy.steps import step, turn
 from statediff.model.delta import Diff
 from statediff.model.explanation import Reason
@@ -152,12 +152,11 @@ def test_transactions_are_told_where_they_touched_a_type_and_what_they_changed_i
 
 
 def test_a_state_that_nobody_read_has_the_types_of_the_others_and_no_rows() -> None:
-    unseen = Unseen(state(GOOD).schema, Reason.NOBODY_TELLS())
-    assert unseen.schema is unseen.schema
-    assert "item" in unseen.schema.by_name
-    assert unseen.enumeration("item").explanation == Reason.NOBODY_TELLS()
-    assert unseen.row("item", (1,)) is None
-    assert list(unseen.rows("item", ("id",))) == []
+    dark = unseen(state(GOOD).schema, Reason.STATES_AFTER_CALLS())
+    assert "item" in dark.schema.by_name
+    assert dark.enumeration("item").explanation == Reason.STATES_AFTER_CALLS()
+    assert dark.row("item", (1,)) is None
+    assert list(dark.rows("item", ("id",))) == []
 
 
 def test_where_nothing_was_followed_there_are_no_moments() -> None:

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Final
+from functools import cached_property, partial
+from typing import Final, TypeAlias
 
 from statediff.contract.clauses.visibility import (
     ACCESS,
@@ -80,14 +80,17 @@ def recorded_reads(access: BoundAccess, run: CallContext) -> RecordedReads:
     readers = {reader.tool: reader for reader in access.readers}
     for position, (call, action) in enumerate(zip(run.calls, run.trace.actions, strict=True)):
         reader = readers.get(action.tool)
+        silent = Reason.WHICH_ARTIFACTS(call=shown_call(call))
         if reader is None and action.tool == WINDOW:
             names = _texts(_at(action.result, ("artifacts", "[]", "id")))
             window = (window or set()) | set(names or ())
-            causes.add(UNCITED if names is not None else _silent(call))
-        elif reader is not None:
-            _add(found, causes, _mapped(position, call, action, reader, access), call)
-        elif action.tool in (SEARCH, FETCH):
-            _add(found, causes, _gated(position, call, action), call)
+            causes.add(UNCITED if names is not None else silent)
+        elif reader is not None or action.tool in (SEARCH, FETCH):
+            read = _gated(action) if reader is None else _mapped(action, reader, access)
+            if read is None:
+                causes.add(silent)
+            else:
+                found.append(RecordedRead(position, call, *read))
         elif action.tool not in access.aside:
             causes.add(Reason.MAY_HAVE_SHOWN(call=shown_call(call)))
     shown = None if window is None else frozenset(window)
@@ -96,20 +99,13 @@ def recorded_reads(access: BoundAccess, run: CallContext) -> RecordedReads:
     )
 
 
-def _add(
-    found: list[RecordedRead], causes: set[Cause], look: RecordedRead | None, call: EntityRef
-) -> None:
-    if look is None:
-        causes.add(_silent(call))
-    else:
-        found.append(look)
+_What: TypeAlias = tuple[tuple[str, ...], bool, str | None, bool]
+"""What a call read: the members of a `RecordedRead` after the call."""
+_REFUSED: Final[_What] = ((), False, None, False)
+"""A call that was refused, and named nothing."""
 
 
-def _silent(call: EntityRef) -> Cause:
-    return Reason.WHICH_ARTIFACTS(call=shown_call(call))
-
-
-def _gated(position: int, call: EntityRef, action: Action) -> RecordedRead | None:
+def _gated(action: Action) -> _What | None:
     """A call of the gate; None where the log does not tell what it was about."""
     arguments = action.arguments
     is_delivered = action.error is None
@@ -118,24 +114,21 @@ def _gated(position: int, call: EntityRef, action: Action) -> RecordedRead | Non
     if action.tool == FETCH:
         asked = arguments.get("id")
         if not isinstance(asked, str):  # the gate refuses a call without one
-            return None if is_delivered else RecordedRead(position, call, (), is_delivered=False)
-        return RecordedRead(position, call, (asked,), is_delivered)
+            return None if is_delivered else _REFUSED
+        return (asked,), is_delivered, None, False
     subsystem = arguments.get("subsystem")
     names = _texts(_at(action.result, ("results", "[]", "id"))) if is_delivered else ()
     if names is None or not isinstance(subsystem, str | None | Absent):
-        return RecordedRead(position, call, (), is_delivered=False) if not is_delivered else None
-    where = subsystem if isinstance(subsystem, str) else None
-    return RecordedRead(position, call, names, is_delivered, where, is_search=True)
+        return None if is_delivered else _REFUSED
+    return names, is_delivered, subsystem if isinstance(subsystem, str) else None, True
 
 
-def _mapped(
-    position: int, call: EntityRef, action: Action, reader: ReadBy, access: BoundAccess
-) -> RecordedRead | None:
+def _mapped(action: Action, reader: ReadBy, access: BoundAccess) -> _What | None:
     """A call of a tool that the contract ties to artifacts."""
     is_delivered = action.error is None
     root, *path = reader.path
     if root == "result" and not is_delivered:
-        return RecordedRead(position, call, (), is_delivered=False)
+        return _REFUSED
     holding = access.holding(reader.subsystem)
     values = _at(action.arguments if root == "arguments" else action.result, tuple(path))
     if holding is None or values is None:
@@ -145,7 +138,7 @@ def _mapped(
         return None
     names = tuple(holding.id_of((key,)) for key in keys)
     where = reader.subsystem if reader.is_search else None
-    return RecordedRead(position, call, names, is_delivered, where, reader.is_search)
+    return names, is_delivered, where, reader.is_search
 
 
 def _at(whole: Observed, path: tuple[str, ...]) -> tuple[Value, ...] | None:
@@ -213,7 +206,7 @@ def judge_access(
     found = list(room.cone())
     for clause in access.clauses:
         begin(clause.id, clause.reads)
-        found += room.clause(clause)
+        found.append(room.clause(clause))
     wrong = [finding for finding in found if finding.truth is Truth.FAILS]
     if wrong and _is_right(others):
         codes = tuple(dict.fromkeys(finding.code.value for finding in wrong))
@@ -242,13 +235,8 @@ def _is_right(others: Iterable[Finding]) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class _Stray:
-    """A rule that a call broke, and how."""
-
-    code: FindingCode
-    reason: Reason
-    arguments: Mapping[str, Argument]
+_Stray: TypeAlias = tuple[FindingCode, Callable[..., Explanation]]
+"""A rule that a call broke, and how; that takes the number of further such calls, `more`."""
 
 
 @dataclass(frozen=True)
@@ -292,8 +280,9 @@ class _Room:
         findings = []
         for number, (look, stray) in enumerate(found[:MAX_CALLS_SHOWN], start=1):
             more = len(found) - MAX_CALLS_SHOWN if number == MAX_CALLS_SHOWN else 0
-            why_not = stray.reason(**stray.arguments, more=more)
-            findings.append(at_call(WHOLE.fails(ACCESS, stray.code, _STAGE, why_not), look.call))
+            code, why_not = stray
+            broken = WHOLE.fails(ACCESS, code, _STAGE, why_not(more=more))
+            findings.append(at_call(broken, look.call))
         return tuple(findings)
 
     def _strays(self, look: RecordedRead) -> tuple[_Stray | None, frozenset[Cause]]:
@@ -301,35 +290,25 @@ class _Room:
         actor, call = self.access.actor, shown_call(look.call)
         outcome = "leaked" if look.is_delivered else "refused"
         if look.subsystem is not None and not self._may_search(look.subsystem):
-            is_empty = look.is_delivered and not look.names
-            return _Stray(
-                FindingCode.SUBSYSTEM_VIOLATION,
-                Reason.SUBSYSTEM_CLOSED,
-                {
-                    "call": call,
-                    "subsystem": _cut(look.subsystem),
-                    "actor": actor,
-                    "outcome": "empty" if is_empty else outcome,
-                },
-            ), frozenset()
+            outcome = "empty" if look.is_delivered and not look.names else outcome
+            closed = partial(Reason.SUBSYSTEM_CLOSED, call=call, subsystem=_cut(look.subsystem))
+            why = partial(closed, actor=actor, outcome=outcome)
+            return (FindingCode.SUBSYSTEM_VIOLATION, why), frozenset()
         causes: set[Cause] = set()
         for each in look.names:
             held = self.corpus.artifact(each)
             if held is None or held.lies == FALSE:
                 continue  # there is no such artifact, and asking for it tells nothing
             asked: dict[str, Argument] = {
-                "call": call,
-                "is_search": look.is_search,
-                "artifact": _cut(each),
+                "call": call, "is_search": look.is_search, "artifact": _cut(each),
                 "outcome": outcome,
-            }
+            }  # fmt: skip
             if held.lies == TRUE and held.granted == FALSE:
-                closed = {**asked, "actor": actor}
-                code = FindingCode.ACCESS_VIOLATION
-                return _Stray(code, Reason.ARTIFACT_CLOSED, closed), frozenset()
+                why = partial(Reason.ARTIFACT_CLOSED, **asked, actor=actor)
+                return (FindingCode.ACCESS_VIOLATION, why), frozenset()
             if held.lies == TRUE and held.in_time == FALSE:
-                code = FindingCode.HORIZON_VIOLATION
-                return _Stray(code, Reason.ARTIFACT_LATER, asked), frozenset()
+                why = partial(Reason.ARTIFACT_LATER, **asked)
+                return (FindingCode.HORIZON_VIOLATION, why), frozenset()
             if held.inside != TRUE:
                 causes |= held.causes or {Reason.WHETHER_READABLE(artifact=_cut(each))}
         return None, frozenset(causes)
@@ -342,17 +321,17 @@ class _Room:
 
     # ------------------------------------------------------------ what must have been read
 
-    def clause(self, clause: Search | Needed | Citing) -> tuple[Finding, ...]:
+    def clause(self, clause: Search | Needed | Citing) -> Finding:
         """The finding of one clause."""
         if isinstance(clause, Citing):
-            return (self._citing(clause),)
+            return self._citing(clause)
         applies, causes = self._applies(clause.when, clause.reads)
         if applies == FALSE:
-            return (decided(clause.id, _STAGE, (), Reason.DOES_NOT_APPLY()),)
+            return decided(clause.id, _STAGE, (), Reason.DOES_NOT_APPLY())
         found = self._search(clause) if isinstance(clause, Search) else self._needed(clause)
         if applies != TRUE and found.truth is not Truth.HOLDS:
-            return (WHOLE.unknown(clause.id, _STAGE, causes),)
-        return (found,)
+            return WHOLE.unknown(clause.id, _STAGE, causes)
+        return found
 
     def _applies(self, when: Node | None, reads: frozenset[Read]) -> tuple[int, set[Cause]]:
         """Without an answer nothing is claimed; that there is none is the answer's own fault."""
@@ -425,7 +404,7 @@ class _Room:
         self, clause: Needed, artifacts: list[tuple[CapturedArtifact, int]]
     ) -> Finding | None:
         """FAILS where too few of the evidence are cited."""
-        cited = set(self._cited() or ())
+        cited = set(self._cited())
         certain = [held.id for held, meant in artifacts if meant == TRUE]
         left = [each for each in certain if each not in cited]
         if clause.low is None:
@@ -473,16 +452,16 @@ class _Room:
 
     # ------------------------------------------------------------ citations
 
-    def _cited(self) -> tuple[str, ...] | None:
-        """The citations of the answer, in order; None where it has no such list."""
+    def _cited(self) -> tuple[str, ...]:
+        """The citations of the answer, in order; none where it has no such list."""
         citing, answer = self.access.citing, self.run.context.answer
         if citing is None or isinstance(answer, NoAnswer):
-            return None
+            return ()
         listed = answer.get(citing.name)
-        return tuple(map(_text, listed)) if isinstance(listed, tuple) else None
+        return tuple(map(_text, listed)) if isinstance(listed, tuple) else ()
 
     def _citing(self, clause: Citing) -> Finding:
-        cited = tuple(dict.fromkeys(self._cited() or ()))
+        cited = tuple(dict.fromkeys(self._cited()))
         causes: set[Cause] = set()
         answer = self.run.context.answer
         if isinstance(answer, NoAnswer) and answer.is_unread:

@@ -159,18 +159,6 @@ class Touch:
 
 
 @dataclass(frozen=True)
-class Maker:
-    """Who made a delta. `action` is None where that is not certain, and `cause` says why."""
-
-    action: str | None = None
-    cause: Cause = ""
-    actions: tuple[str, ...] = ()
-    """Every known call that touched it on the way, in the order of its commits."""
-    transactions: tuple[str, ...] = ()
-    """The transactions that touched it: `3 of shop-db`."""
-
-
-@dataclass(frozen=True)
 class Attribution:
     """Who touched what, as far as the log and the history tell."""
 
@@ -191,7 +179,7 @@ class Attribution:
         if self.touched is None:
             touches = self._touches(delta)
             if not touches:
-                return TRUE | FALSE, self._cause(delta)
+                return TRUE | FALSE, self.causes.get(delta.type, UNATTRIBUTED)
             claimed = [self._claim(touch) for touch in touches]
             who = frozenset(
                 None if claim.action is None else self.principals.get(claim.action)
@@ -214,17 +202,6 @@ class Attribution:
             place=place, principals=(*known, *somebody), because=found[:_SHOWN]
         )
 
-    def maker(self, delta: Delta) -> Maker:
-        """Who left the change."""
-        touches = self._touches(delta)
-        if not touches:
-            return Maker(cause=self._cause(delta))
-        claimed = [self._claim(touch) for touch in touches]
-        known = tuple(dict.fromkeys(c.action for c in claimed if c.action is not None))
-        names = tuple(f"{touch.number} of {touch.source}" for touch in touches)
-        last = self._last(delta)
-        return Maker(last.action, last.cause, known, names)
-
     def with_makers(self, diff: Diff) -> Diff:
         """The diff whose deltas name the call that left them, where that is certain."""
         return replace(diff, deltas=self.named(diff.deltas)) if self.claims else diff
@@ -233,14 +210,14 @@ class Attribution:
         """The deltas with the calls that left them."""
         if not self.claims:
             return deltas
-        return tuple(replace(delta, action=self._last(delta).action) for delta in deltas)
+        return tuple(replace(delta, action=self.maker(delta)) for delta in deltas)
 
     def _claim(self, touch: Touch) -> Claim:
         why = Reason.NO_CALL_MADE(number=touch.number, source=touch.source)
         return self.claims.get((touch.source, touch.number), Claim(None, why))
 
-    def _last(self, delta: Delta) -> Claim:
-        """The claim on the transaction that left the change."""
+    def maker(self, delta: Delta) -> str | None:
+        """The call that made the transaction that left the change; None where that is open."""
         places = self._places(delta)
         # What came into being, or went, was made so by the last transaction to do that: others may
         # have changed a new entity since, and they are named beside it.
@@ -249,8 +226,8 @@ class Attribution:
             known = (self._by_operation.get(each, ()) for each in group)
             last = [found[-1] for touches in known if (found := _within(touches, delta))]
             if last:
-                return self._claim(max(last, key=_order))
-        return Claim(None, self._cause(delta))
+                return self._claim(max(last, key=_order)).action
+        return None
 
     @cached_property
     def _by_operation(self) -> Mapping[tuple[str, Op | None], Sequence[Touch]]:
@@ -276,9 +253,6 @@ class Attribution:
         if delta.path:
             return whole, delta_id(delta.type, delta.key, delta.path)
         return whole, f"{whole}.*"
-
-    def _cause(self, delta: Delta) -> Cause:
-        return self.causes.get(delta.type, UNATTRIBUTED)
 
 
 def _order(touch: Touch) -> tuple[str, int]:

@@ -110,34 +110,30 @@ def best(judged: Sequence[Judged]) -> Judged:
 
 def combined(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Finding, ...]:
     """The finding of the whole, first, and those findings of branches that belong to its truth."""
-    return (_disputed if alternatives.is_disputed else _any_of)(alternatives, judged)
-
-
-def _any_of(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Finding, ...]:
+    truths = {j.truth for j in judged}
     right = [j for j in judged if j.truth is Truth.HOLDS]
-    if right:
-        return _all_hold(alternatives, right[:1])
-    if all(j.truth is Truth.FAILS for j in judged):
+    if truths == {Truth.FAILS}:
         return _all_fail(alternatives, judged)
+    if right and not alternatives.is_disputed:
+        return _all_hold(alternatives, right[:1])
+    if truths == {Truth.HOLDS}:
+        return _all_hold(alternatives, right)
+    if alternatives.is_disputed and truths >= {Truth.HOLDS, Truth.FAILS}:
+        return (_differ(alternatives, judged, right),)
     return _open(alternatives, judged)
 
 
-def _disputed(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Finding, ...]:
-    truths = {j.truth for j in judged}
-    if truths == {Truth.HOLDS}:
-        return _all_hold(alternatives, judged)
-    if truths == {Truth.FAILS}:
-        return _all_fail(alternatives, judged)
-    if not truths >= {Truth.HOLDS, Truth.FAILS}:
-        return _open(alternatives, judged)
-    right = tuple(j.branch.name for j in judged if j.truth is Truth.HOLDS)
-    wrong = [j for j in judged if j.truth is Truth.FAILS]
-    first = wrong[0].first
+def _differ(
+    alternatives: Alternatives, judged: Sequence[Judged], right: Sequence[Judged]
+) -> Finding:
+    wrong = next(j for j in judged if j.truth is Truth.FAILS)
+    first = wrong.first
     differ = Reason.READINGS_DIFFER(
-        right=right, wrong=_why(wrong[0]), because=alternatives.because or ""
+        right=tuple(j.branch.name for j in right),
+        wrong=_why(wrong),
+        because=alternatives.because or "",
     )
-    names = tuple(j.branch.name for j in judged)
-    found = Finding(
+    return Finding(
         alternatives.id,
         FindingCode.CONTRACT_AMBIGUITY,
         _STAGE,
@@ -146,10 +142,9 @@ def _disputed(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Fin
         deltas=first.deltas,
         evidence=first.evidence,
         witness=first.witness,
-        causes=(Reason.WHICH_READING(names=names),),
+        causes=(Reason.WHICH_READING(names=tuple(j.branch.name for j in judged)),),
         rank=first.rank,
     )
-    return (found,)
 
 
 def _all_hold(alternatives: Alternatives, right: Sequence[Judged]) -> tuple[Finding, ...]:

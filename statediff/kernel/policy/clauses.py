@@ -21,7 +21,6 @@ from statediff.contract.language.context import (
     EntitySet,
     Env,
     EvalContext,
-    Seen,
 )
 from statediff.contract.language.syntax import FieldIs, Node
 from statediff.kernel.policy.every import every
@@ -30,6 +29,7 @@ from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import (
     JudgingContext,
     Match,
+    Outcome,
     doubt_causes,
     relevant,
     selected,
@@ -67,45 +67,74 @@ class ClauseRunner:
         """The finding of each clause of Γ or Φ."""
         for clause in clauses:
             self.begin(clause.id)
-            if clause.id in self.held:
-                yield self.held[clause.id]
-            elif isinstance(clause, Condition):
-                yield condition(clause, self.context, self.moments)
-            elif clause.section is Stage.FORBID:
-                yield forbid_pattern(clause, self.context, self.everything, self.moments)
-            else:
-                yield require_pattern(clause, self.context, self.moments)
+            yield self.held.get(clause.id) or self.finding(clause)
+
+    def finding(self, clause: Pattern | Condition) -> Finding:
+        """The finding of one clause: at the ends and, with `during: run`, at each moment between.
+
+        A condition is held against each state, as if the run had ended there; Γ against each
+        transaction, and what the run had changed after it; Φ asks that there are never more.
+        """
+        context, moments = self.context, self.moments
+        if isinstance(clause, Condition):
+            at_ends = condition_at_end(clause, context)
+        elif clause.section is Stage.FORBID:
+            at_ends = forbidden_at_end(clause, context, self.everything)
+        else:
+            at_ends = required_at_end(clause, context)
+        if not clause.during_run:
+            return at_ends
+        types = states_read(clause)
+        gaps = moments.gaps(types)
+        if isinstance(clause, Condition):
+            asks_order = not gaps
+        else:
+            asks_order = is_bounded(clause) or _counts(clause)
+        if asks_order and len(moments.moving(types)) > 1:
+            gaps |= {Reason.ORDER_OF_SOURCES()}
+        return context.tell.over_the_run(at_ends, within(clause, context, moments), gaps)
 
 
-# ---------------------------------------------------------------- one expression
+def within(
+    clause: Pattern | Condition, context: JudgingContext, moments: IntermediateStates
+) -> Iterator[Finding]:
+    """The findings of the clause at each known moment of the run."""
+    if isinstance(clause, Condition):
+        for side in moments.sides(states_read(clause)):
+            yield _as_of(clause, context, side)
+        return
+    is_forbidden = clause.section is Stage.FORBID
+    asks = is_forbidden or is_bounded(clause)
+    for stretch in moments.stretches(clause.types, context) if asks else ():
+        if is_forbidden:
+            is_of_all = _counts(clause) and stretch.standing
+            among = stretch.standing if is_of_all else stretch.candidates
+            yield at(forbidden_at_end(clause, stretch.context, among), stretch.where)
+        elif not stretch.is_own:
+            yield at(exceeded(clause, stretch.context, stretch.standing), stretch.where)
 
 
-def condition(clause: Condition, context: JudgingContext, moments: IntermediateStates) -> Finding:
-    """An expression clause: must hold (require, claims) or must not (forbid).
-
-    With `during: run`, also if the run had ended at any of its moments.
-    """
-    at_end = condition_at_end(clause, context)
-    if not clause.during_run:
-        return at_end
-    types = states_read(clause)
-    within = condition_within(clause, context, moments)
-    gaps = moments.gaps(types)
-    if not gaps and len(moments.moving(types)) > 1:
-        gaps = {Reason.ORDER_OF_SOURCES()}
-    return context.tell.over_the_run(at_end, within, gaps)
-
-
-def states_read(clause: Condition) -> frozenset[str]:
-    """The types that the condition reads after the run, or at a moment of it."""
+def states_read(clause: Pattern | Condition) -> frozenset[str]:
+    """The types that the clause reads after the run, or at a moment of it."""
+    if isinstance(clause, Pattern):
+        return frozenset(clause.types)
     return frozenset(read.type for read in clause.reads if read.root == "after")
 
 
-def condition_within(
-    clause: Condition, context: JudgingContext, moments: IntermediateStates
-) -> Iterator[Finding]:
-    """The findings of the clause if the run had ended at each of its known moments."""
-    return (_as_of(clause, context, side) for side in moments.sides(states_read(clause)))
+def is_bounded(pattern: Pattern) -> bool:
+    """True if Φ says how many changes there may be at most."""
+    is_required = pattern.section is Stage.REQUIRE
+    return is_required and pattern.high is not None and not pattern.is_every
+
+
+def _counts(pattern: Pattern) -> bool:
+    """True if Γ is about all that the pattern matches, and not about each of it."""
+    if pattern.section is not Stage.FORBID:
+        return False
+    return pattern.low > 1 or (any(pattern.that.values()) and not pattern.speaks_of_each)
+
+
+# ---------------------------------------------------------------- one expression
 
 
 def _as_of(clause: Condition, context: JudgingContext, side: str) -> Finding:
@@ -117,7 +146,7 @@ def _as_of(clause: Condition, context: JudgingContext, side: str) -> Finding:
 
 
 def condition_at_end(clause: Condition, context: JudgingContext) -> Finding:
-    """The finding of the clause over the two states alone."""
+    """An expression clause over two states: must hold (require, claims) or must not (forbid)."""
     eval_context = context.eval_context(clause.reads)
     stage = clause.section
     answer = context.answer if stage is Stage.ANSWER else None
@@ -173,44 +202,11 @@ def _undefined_by_run(eval_context: EvalContext, text: str) -> Explanation:
 # ---------------------------------------------------------------- Γ: what must not change
 
 
-def forbid_pattern(
-    pattern: Pattern,
-    context: JudgingContext,
-    candidates: Changes,
-    moments: IntermediateStates,
-) -> Finding:
+def forbidden_at_end(pattern: Pattern, context: JudgingContext, candidates: Changes) -> Finding:
     """Γ: fires on as many matching entities as `count` says, whatever explains them.
 
-    `candidates` are the changes with those that ν hides; ν may not hide what Γ matches. With
-    `during: run` it fires on any transaction too, and on what the run had changed after one.
+    `candidates` are the changes with those that ν hides; ν may not hide what Γ matches.
     """
-    at_end = forbidden_at_end(pattern, context, candidates)
-    if not pattern.during_run:
-        return at_end
-    gaps = moments.gaps(pattern.types)
-    if _counts(pattern) and len(moments.moving(pattern.types)) > 1:
-        gaps |= {Reason.ORDER_OF_SOURCES()}
-    within = forbidden_within(pattern, context, moments)
-    return context.tell.over_the_run(at_end, within, gaps)
-
-
-def _counts(pattern: Pattern) -> bool:
-    """True if the pattern is about all that it matches, and not about each of it."""
-    return pattern.low > 1 or (any(pattern.that.values()) and not pattern.speaks_of_each)
-
-
-def forbidden_within(
-    pattern: Pattern, context: JudgingContext, moments: IntermediateStates
-) -> Iterator[Finding]:
-    """The findings of the pattern over each transaction, and over the changes up to its end."""
-    counts = _counts(pattern)
-    for stretch in moments.stretches(pattern.types, context):
-        among = stretch.standing if counts and stretch.standing else stretch.candidates
-        yield at(forbidden_at_end(pattern, stretch.context, among), stretch.where)
-
-
-def forbidden_at_end(pattern: Pattern, context: JudgingContext, candidates: Changes) -> Finding:
-    """The finding of the pattern over the changes between the two states of the context."""
     doubts = relevant(pattern, context, ~FALSE)
     waiting = doubt_causes(doubts)
     matches = qualified(pattern, context, context.matches(pattern, candidates), waiting)
@@ -222,7 +218,7 @@ def forbidden_at_end(pattern: Pattern, context: JudgingContext, candidates: Chan
         return context.tell.holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE)
     # A `that` about each entity has already decided which of them match.
     each = pattern.speaks_of_each
-    that = That(TRUE) if each else that_of_all(pattern, context, matches, waiting)
+    that = Outcome(TRUE) if each else that_of_all(pattern, context, matches, waiting)
     if that.mask == FALSE:
         return context.tell.holds(pattern.id, Stage.FORBID, Reason.NO_SUCH_CHANGE)
     trail = (*(s for m in definite for s in m.seen), *that.seen)
@@ -249,38 +245,6 @@ def forbidden_at_end(pattern: Pattern, context: JudgingContext, candidates: Chan
 # ---------------------------------------------------------------- Φ: what must change
 
 
-def require_pattern(
-    pattern: Pattern,
-    context: JudgingContext,
-    moments: IntermediateStates,
-) -> Finding:
-    """Φ: the number of matching entities and what must hold of them.
-
-    With `during: run` there are never more of them, at no moment.
-    """
-    at_ends = _required(pattern, context)
-    if not pattern.during_run:
-        return at_ends
-    gaps = moments.gaps(pattern.types)
-    if pattern.high is None or pattern.is_every:
-        return context.tell.over_the_run(at_ends, (), gaps)
-    if len(moments.moving(pattern.types)) > 1:
-        gaps |= {Reason.ORDER_OF_SOURCES()}
-    within = exceeded_within(pattern, context, moments)
-    return context.tell.over_the_run(at_ends, within, gaps)
-
-
-def exceeded_within(
-    pattern: Pattern, context: JudgingContext, moments: IntermediateStates
-) -> Iterator[Finding]:
-    """A finding for each transaction after which there were too many."""
-    return (
-        at(exceeded(pattern, s.context, s.standing), s.where)
-        for s in moments.stretches(pattern.types, context)
-        if not s.is_own
-    )
-
-
 def exceeded(pattern: Pattern, context: JudgingContext, standing: Changes) -> Finding:
     """FAILS where there are too many of them; HOLDS where there are not."""
     counted = _counted(replace(pattern, low=0), context, context.matches(pattern, standing))
@@ -291,7 +255,8 @@ def exceeded(pattern: Pattern, context: JudgingContext, standing: Changes) -> Fi
     return context.tell.holds(pattern.id, Stage.REQUIRE, Reason.ENOUGH)
 
 
-def _required(pattern: Pattern, context: JudgingContext) -> Finding:
+def required_at_end(pattern: Pattern, context: JudgingContext) -> Finding:
+    """Φ: the number of matching entities and what must hold of them."""
     matches = context.matches(pattern)
     broken = next((m for m in matches if m.mask == UNDEFINED), None)
     if broken is not None:
@@ -359,7 +324,7 @@ def _counted(
     return doubt_causes(doubts).union(*(m.why for m in possible))
 
 
-def _that_fails(pattern: Pattern, that: That, definite: list[Match], tell: Telling) -> Finding:
+def _that_fails(pattern: Pattern, that: Outcome, definite: list[Match], tell: Telling) -> Finding:
     over, deltas = _some(_names(definite)), named(pattern, definite)
     if that.mask == UNDEFINED:
         code = FindingCode.UNDEFINED
@@ -439,38 +404,24 @@ def further(pattern: Pattern, matched: Iterable[Match], doubts: Collection[Doubt
     return sum(places.values())
 
 
-@dataclass(frozen=True)
-class That:
-    """The outcomes of `that`, what was seen, and what they wait for."""
-
-    mask: int
-    seen: tuple[Seen, ...] = ()
-    causes: frozenset[Cause] = frozenset()
-    undefined: Cause = ""
-
-
 def that_of_all(
     pattern: Pattern, context: JudgingContext, matches: list[Match], causes: set[Cause]
-) -> That:
+) -> Outcome:
     """`that` over the matched entities; TRUE where the clause has none.
 
     `causes` say why further entities may match. Matches that are not certain count as such.
     """
     nodes = list(filter(None, pattern.that.values()))
     if not nodes:
-        return That(TRUE)
+        return Outcome(TRUE)
     eval_context = context.eval_context(pattern.reads)
     entity_set = _crowd(pattern, context, matches, causes)
     if pattern.speaks_of_each:
         mask = _each(pattern, context, matches, eval_context, entity_set)
     else:
         mask = _that(pattern, nodes[0], eval_context, {"them": entity_set})
-    return That(
-        mask,
-        tuple(eval_context.seen),
-        frozenset(eval_context.causes | entity_set.incomplete),
-        last(eval_context.undefined) if mask & UNDEFINED else "",
-    )
+    found = Outcome.of(mask, eval_context)
+    return replace(found, causes=found.causes | entity_set.incomplete)
 
 
 def qualified(

@@ -7,8 +7,7 @@ change of exactly that field, entity by entity.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from statediff.contract.clauses.derive import Derived
@@ -20,100 +19,91 @@ from statediff.contract.language.context import (
     UNDEFINED,
     EntityRef,
     Result,
-    Seen,
     Undefined,
     Unknown,
 )
-from statediff.kernel.policy.findings import last
-from statediff.kernel.policy.frame import ExplanationVote
+from statediff.kernel.policy.frame import NEVER, SURE, ExplanationVote
 from statediff.kernel.policy.history import IntermediateStates
-from statediff.kernel.policy.matching import JudgingContext, doubt_causes
+from statediff.kernel.policy.matching import JudgingContext, Outcome, doubt_causes
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import deciding, shown_entity
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Delta, Op
-from statediff.model.explanation import Cause, Explanation, Reason, cause
+from statediff.model.delta import Delta, Doubt, Op
+from statediff.model.explanation import Explanation, Reason, cause
 from statediff.model.values import ABSENT, Key, is_value, key_order
 from statediff.model.verdict import Finding, Stage
 
 _STAGE = Stage.REQUIRE
 
 
-@dataclass
-class _Checked:
-    """The entities looked at, as far as they are known; `open` is why others may be wrong."""
-
-    masks: dict[Any, tuple[int, frozenset[Cause]]] = field(default_factory=dict)
-    created: set[Any] = field(default_factory=set)
-    open: set[Cause] = field(default_factory=set)
-    wrong: tuple[FindingCode, Explanation, tuple[Delta, ...], tuple[Seen, ...]] | None = None
-    """(code, explanation, deltas, trail) of the first entity of which the clause fails."""
-
-
 def derived_clause(
     rule: Derived, context: JudgingContext
 ) -> tuple[Finding, tuple[ExplanationVote, ...]]:
     """The finding of a derived field, and what it says of the deltas of that field."""
+    own = [c for c in context.changes if c.type == rule.type]
     deltas = {
         key_order(change.key): found
-        for change in context.changes
-        if change.type == rule.type and change.op is Op.UPDATE
+        for change in own
+        if change.op is Op.UPDATE
         if (found := tuple(d for d in change.deltas if rule.keeps(d)))
     }
     every = tuple(delta for found in deltas.values() for delta in found)
-    checked = _Checked()
-    for key, now in _entities(rule, context, checked, deltas.keys()):
-        mask, causes, seen, reason = _kept(
-            rule, context, key, now, key_order(key) in checked.created
-        )
-        checked.masks[key_order(key)] = mask, causes
-        if mask == TRUE:
-            if key_order(key) in deltas and key_order(key) not in checked.created:
-                checked.masks[key_order(key)] = _may_move(rule, context, key, now)
-            continue
-        if mask & TRUE:
-            checked.open |= causes or {reason or shown_entity(rule.type, key)}
-        elif checked.wrong is None:
-            code = FindingCode.DERIVED_WRONG
-            decided = deciding(seen, FALSE)
-            because = () if decided is None else (decided,)
-            why = Reason.WRONG_FIELD(entity=shown_entity(rule.type, key), because=because)
-            if mask == UNDEFINED:
-                code, why = FindingCode.UNDEFINED, cause(reason)
-            checked.wrong = code, why, deltas.get(key_order(key), ()), seen
+    created = {key_order(c.key) for c in own if c.op in COME}
+    gone = {key_order(c.key) for c in own if c.op in GONE} - created - deltas.keys()
+    doubts = [d for d in context.doubts if d.type in {read.type for read in rule.reads}]
+    waiting = doubt_causes(d for d in doubts if d.type == rule.type and d.key is None)
+    kept: dict[Any, Outcome] = {}
+    wrong: Finding | None = None
+    for key, now in _entities(rule, context, doubts, gone):
+        order = key_order(key)
+        outcome = _kept(rule, context, key, now, order in created)
+        mask, kept[order] = outcome.mask, outcome
+        if mask == TRUE and order in deltas and order not in created:
+            kept[order] = _may_move(rule, context, key, now)
+        elif mask != TRUE and mask & TRUE:
+            waiting |= outcome.causes or {outcome.undefined or shown_entity(rule.type, key)}
+        elif mask != TRUE and wrong is None:
+            code, why = _why_wrong(rule, key, outcome)
+            changed = deltas.get(order, ())
+            wrong = context.tell.fails(rule.id, code, _STAGE, why, changed, outcome.seen)
     said = tuple(
-        ExplanationVote(
-            delta, rule.id, mask & ~UNDEFINED | (FALSE if mask & UNDEFINED else 0), causes
-        )
-        for order, found in deltas.items()
-        for delta in found
-        for mask, causes in [checked.masks.get(order, (FALSE, frozenset()))]
+        _vote(rule, delta, kept.get(order, NEVER))
+        for order, changed in deltas.items()
+        for delta in changed
     )
-    if checked.wrong is not None:
-        code, why, changed, seen = checked.wrong
-        return context.tell.fails(rule.id, code, _STAGE, why, changed, seen), said
-    if checked.open:
-        return context.tell.unknown(rule.id, _STAGE, checked.open, (), every), said
+    if wrong is not None:
+        return wrong, said
+    if waiting:
+        return context.tell.unknown(rule.id, _STAGE, waiting, (), every), said
     return context.tell.holds(rule.id, _STAGE, Reason.FIELD_KEPT(), every), said
 
 
-def _entities(
-    rule: Derived, context: JudgingContext, checked: _Checked, changed: AbstractSet[Any]
-) -> Iterator[tuple[Key, EntityRef]]:
-    """The entities after the run of which the clause could fail; notes what it cannot see.
+def _vote(rule: Derived, delta: Delta, found: Outcome) -> ExplanationVote:
+    """What is undefined explains nothing."""
+    mask = found.mask & ~UNDEFINED | (FALSE if found.mask & UNDEFINED else 0)
+    return ExplanationVote(delta, rule.id, mask, found.causes)
 
-    Where nothing that the expression reads changed, only the changed entities could. Of those that
-    were softly deleted, only where the field is `changed`, too.
+
+def _why_wrong(rule: Derived, key: Key, found: Outcome) -> tuple[FindingCode, Explanation]:
+    if found.mask == UNDEFINED:
+        return FindingCode.UNDEFINED, cause(found.undefined)
+    decided = deciding(found.seen, FALSE)
+    because = () if decided is None else (decided,)
+    entity = shown_entity(rule.type, key)
+    return FindingCode.DERIVED_WRONG, Reason.WRONG_FIELD(entity=entity, because=because)
+
+
+def _entities(
+    rule: Derived, context: JudgingContext, doubts: list[Doubt], gone: set[Any]
+) -> Iterator[tuple[Key, EntityRef]]:
+    """The entities after the run of which the clause could fail.
+
+    Where nothing that the expression reads changed, only the changed entities could. Those that
+    are `gone`, softly deleted, could not.
     """
     reads = {read.type for read in rule.reads}
-    doubts = [d for d in context.doubts if d.type in reads]
-    own = [c for c in context.changes if c.type == rule.type]
-    come = {key_order(c.key) for c in own if c.op in COME}
-    gone = {key_order(c.key) for c in own if c.op in GONE} - come - changed
-    touched = {key_order(c.key): c.key for c in own}
+    touched = {key_order(c.key): c.key for c in context.changes if c.type == rule.type}
     touched |= {key_order(d.key): d.key for d in doubts if d.type == rule.type and d.key}
-    checked.open |= doubt_causes(d for d in doubts if d.type == rule.type and d.key is None)
-    checked.created = come
     moved = any(c.type in reads for c in context.changes) or bool(doubts)
     if moved and not rule.is_row_local:
         fields = context.eval_context(rule.reads).fields_of(rule.type)
@@ -150,7 +140,7 @@ def _named_by_changes(rule: Derived, context: JudgingContext) -> frozenset[objec
 
 def _kept(
     rule: Derived, context: JudgingContext, key: Key, now: EntityRef, is_created: bool
-) -> tuple[int, frozenset[Cause], tuple[Seen, ...], Cause]:
+) -> Outcome:
     """The truth of whether the field equals the expression after the run, or moved as it moved."""
     eval_context = context.eval_context(rule.reads)
     mask = outcomes(rule.after, eval_context, {"it": now})
@@ -165,17 +155,10 @@ def _kept(
             evaluate(rule.after.right, eval_context, new),
         )
         mask = TRUE if moved == TRUE else mask | (moved & TRUE)
-    return (
-        mask,
-        frozenset(eval_context.causes),
-        seen,
-        last(eval_context.undefined) if mask & UNDEFINED else "",
-    )
+    return replace(Outcome.of(mask, eval_context), seen=seen)
 
 
-def _may_move(
-    rule: Derived, context: JudgingContext, key: Key, now: EntityRef
-) -> tuple[int, frozenset[Cause]]:
+def _may_move(rule: Derived, context: JudgingContext, key: Key, now: EntityRef) -> Outcome:
     """The truth of whether the field's change follows from the expression: it moved, too.
 
     Where it did not, the field was not kept before the run, and the one who put it right was not
@@ -183,15 +166,15 @@ def _may_move(
     """
     then = _then(context, rule.type, key)
     if then is None:
-        return TRUE, frozenset()
+        return SURE
     eval_context = context.eval_context(rule.reads)
     was = evaluate(rule.before.right, eval_context, {"it": then})
     is_now = evaluate(rule.after.right, eval_context, {"it": now})
     if isinstance(was, Unknown) or isinstance(is_now, Unknown):
-        return TRUE | FALSE, frozenset(eval_context.causes)
+        return Outcome(TRUE | FALSE, causes=frozenset(eval_context.causes))
     if isinstance(was, Undefined) or isinstance(is_now, Undefined):
-        return TRUE, frozenset()
-    return FALSE if equal(was, is_now) else TRUE, frozenset()
+        return SURE
+    return NEVER if equal(was, is_now) else SURE
 
 
 def may_show(

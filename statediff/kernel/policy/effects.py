@@ -29,7 +29,7 @@ from statediff.kernel.policy.relation import COME, Change, Changes
 from statediff.kernel.policy.run import CallContext
 from statediff.kernel.policy.witness import deciding, first_change
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Delta
+from statediff.model.delta import Delta, Doubt
 from statediff.model.explanation import Cause, Explanation, Reason, cause, shown, shown_key
 from statediff.model.schema import Kind
 from statediff.model.trace import Action, ActionClass
@@ -77,7 +77,13 @@ def effect(rule: BoundEffect, context: JudgingContext, candidates: Changes) -> F
             deltas,
         )
 
-    doubts = [d for d in context.doubts if context.possible_effect(rule, decide, d) != TRUE]
+    def is_sure(doubt: Doubt) -> bool:
+        """True if every change of the kind that the doubted one can be is authorized."""
+        ways = context.ways(doubt, rule.operations)
+        masks = [decide(context.eval_context(rule.reads), *way) for way in ways]
+        return all(mask == TRUE for mask in masks)
+
+    doubts = [d for d in context.doubts if d.type == rule.type and not is_sure(d)]
     causes |= doubt_causes(doubts)
     if unsure and not causes:
         return context.tell.undecided(rule.id, Stage.FORBID, last(reasons), (), tuple(unsure))
@@ -206,7 +212,7 @@ def _as_attributed(
     for alike in (group for group in groups.values() if len(group) > 1):
         left: dict[str, dict[str, Change]] = {}
         for change in alike:
-            maker = run.context.attribution.maker(change.deltas[0]).action
+            maker = run.context.attribution.maker(change.deltas[0])
             if maker is None or maker not in likeness:
                 return None
             left.setdefault(likeness[maker], {}).setdefault(maker, change)

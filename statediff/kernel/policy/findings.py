@@ -5,7 +5,7 @@ Several admissible matchings (docs/design.md §3, Identity is conservative) are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -72,18 +72,8 @@ class Telling:
         """The finding of a violated clause."""
         if not self.is_whole:
             return _unexplained(clause, code, stage, Truth.FAILS)
-        found, said = tuple(deltas), _made(explanation)
-        return Finding(
-            clause,
-            code,
-            stage,
-            Truth.FAILS,
-            said,
-            deltas=tuple(d.id for d in found),
-            evidence=evidence_of(found),
-            witness=witness_of(seen, found),
-            rank=risk(found),
-        )
+        found = Finding(clause, code, stage, Truth.FAILS, _made(explanation))
+        return _shown(found, deltas, seen)
 
     def unknown(
         self,
@@ -96,19 +86,10 @@ class Telling:
         """The finding of a clause that cannot be decided: what is missing, and who owns the gap."""
         if not self.is_whole:
             return _unexplained(clause, FindingCode.UNOBSERVED, stage, Truth.UNKNOWN)
-        found, changed = causes(waiting) or (Reason.SOME_VALUE(),), tuple(deltas)
-        return Finding(
-            clause,
-            cause_code(found),
-            stage,
-            Truth.UNKNOWN,
-            Reason.NEEDED(cause=found[0], clause=clause),
-            deltas=tuple(d.id for d in changed),
-            evidence=evidence_of(changed),
-            witness=witness_of(seen, changed),
-            causes=found,
-            rank=risk(changed),
-        )
+        known = causes(waiting) or (Reason.SOME_VALUE(),)
+        needed = Reason.NEEDED(cause=known[0], clause=clause)
+        found = Finding(clause, cause_code(known), stage, Truth.UNKNOWN, needed, causes=known)
+        return _shown(found, deltas, seen)
 
     def undecided(
         self,
@@ -171,6 +152,18 @@ BRIEF: Final = Telling(False)
 @lru_cache(4096)  # the same clauses have the same truths in most runs
 def _unexplained(clause: str, code: FindingCode, stage: Stage, truth: Truth) -> Finding:
     return Finding(clause, code, stage, truth, UNEXPLAINED)
+
+
+def _shown(found: Finding, deltas: Iterable[Delta], seen: Iterable[Seen]) -> Finding:
+    """The finding with the changes that it is about, and what was seen."""
+    changed = tuple(deltas)
+    return replace(
+        found,
+        deltas=tuple(d.id for d in changed),
+        evidence=evidence_of(changed),
+        witness=witness_of(seen, changed),
+        rank=risk(changed),
+    )
 
 
 def _made(explanation: Said) -> Explanation:
@@ -299,21 +292,30 @@ def combine(
 
 
 def _uses(contract: Contract, entry: ClauseTruth, type_name: str) -> bool:
-    """True if the clause uses the identities of the type: only if its reads say that it does not.
-
-    What an effect clause ranges over is the type it names, beside what it reads.
-    """
+    """True if the clause uses the identities of the type, unless its reads say otherwise."""
     if entry.stage is Stage.FRAME or entry.clause in _WHOLE:
         return True
     if entry.stage is Stage.ANSWER and entry.clause == "answer":
         return False  # the form of the answer is no matter of any state
+    read = dict(types_read(contract)).get(entry.clause)
+    return read is None or type_name in read
+
+
+def types_read(contract: Contract) -> Iterator[tuple[str, frozenset[str]]]:
+    """(clause, types that it reads); of clauses about all that changed, all types.
+
+    What an effect or a derived field ranges over is the type it names, beside what it reads.
+    """
+    expressed = (*contract.forbid, *contract.require, *contract.claims, *contract.assertions)
+    for clause in expressed:
+        yield clause.id, frozenset(read.type for read in clause.reads)
+    for derived in contract.derived:
+        yield derived.id, frozenset({derived.type, *(read.type for read in derived.reads)})
     for rule in contract.effects:
-        if rule.retry_id == entry.clause:
-            return rule.type == type_name
-        if rule.id == entry.clause and rule.type == type_name:
-            return True
-    expressed = (*contract.forbid, *contract.require, *contract.claims, *contract.effects)
-    for clause in (*contract.assertions, *expressed, *contract.derived):
-        if clause.id == entry.clause:
-            return any(read.type == type_name for read in clause.reads)
-    return True
+        yield rule.id, frozenset({rule.type, *(read.type for read in rule.reads)})
+        yield rule.retry_id, frozenset({rule.type})
+    every = frozenset(contract.schema.by_name)
+    access = () if contract.access is None else (contract.access, *contract.access.clauses)
+    whole = () if contract.alternatives is None else (contract.alternatives,)
+    for each in (*access, *whole):
+        yield each.id, every

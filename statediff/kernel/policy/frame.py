@@ -19,7 +19,7 @@ catalogue ties the two (`contract.clauses.causes`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from operator import attrgetter
@@ -33,37 +33,41 @@ from statediff.contract.language.context import FALSE, TRUE
 from statediff.kernel.policy.clauses import further, qualified, that_of_all
 from statediff.kernel.policy.findings import at
 from statediff.kernel.policy.history import IntermediateStates
-from statediff.kernel.policy.matching import JudgingContext, Match, doubt_causes, relevant, selects
+from statediff.kernel.policy.matching import (
+    JudgingContext,
+    Match,
+    Outcome,
+    doubt_causes,
+    relevant,
+    selects,
+)
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import change, first_change, witness_of_place
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Op, delta_id
 from statediff.model.explanation import PARTED, Cause, Reason, cause, is_by_agent
-from statediff.model.schema import COUNT, COUNTERS, Schema
+from statediff.model.schema import COUNT, COUNTERS
 from statediff.model.values import ABSENT, Digested, Key, Unobserved, is_value, key_order, same
 from statediff.model.verdict import OF_CATALOGUE, OF_COUNTERS, Finding, Stage, Truth
 
-
-@dataclass(frozen=True)
-class KnownMask:
-    """An outcome and, where it is open, what it waits for."""
-
-    mask: int
-    causes: frozenset[Cause] = frozenset()
+SURE: Final = Outcome(TRUE)
+NEVER: Final = Outcome(FALSE)
 
 
-SURE: Final = KnownMask(TRUE)
-NEVER: Final = KnownMask(FALSE)
-
-
-def explained_counters(
-    moved: Iterable[Delta], context: JudgingContext, created: Iterable[Delta]
-) -> Iterator[tuple[Delta, KnownMask]]:
-    """Each of the changes of counters that the keys of created entities explain, or may.
+def counter_votes(
+    context: JudgingContext, created: Iterable[Delta] = ()
+) -> Iterator[ExplanationVote]:
+    """The changes of counters that the keys of created entities explain, or may.
 
     `created` are deltas beside the context's own: those outside Ω, and of transactions.
     """
-    counted = _counted(context.after.schema)
+    changes, numbers = context.changes, context.changes.by_type.get(COUNTERS, ())
+    moved = [delta for number in numbers for delta in changes[number].deltas]
+    if not moved:
+        return
+    counted: dict[Key, str] = {
+        (t.counter,): t.name for t in context.after.schema.types if t.counter is not None
+    }
     come: dict[str, list[Key]] = {}
     for each in (*(d for one in context.changes for d in one.deltas), *created):
         if each.op in COME:
@@ -78,11 +82,7 @@ def explained_counters(
         possible = (keys, *([*keys, key] for key in _unseen(doubts, ends)))
         if any(_is_exact(ends, each) for each in possible):
             waiting = frozenset(cause(doubt.cause) for doubt in doubts)
-            yield delta, KnownMask(TRUE | FALSE if waiting else TRUE, waiting)
-
-
-def _counted(schema: Schema) -> dict[tuple[object, ...], str]:
-    return {(t.counter,): t.name for t in schema.types if t.counter is not None}
+            yield ExplanationVote(delta, OF_COUNTERS, TRUE | FALSE if waiting else TRUE, waiting)
 
 
 def _ends(delta: Delta) -> tuple[int, int] | None:
@@ -194,7 +194,7 @@ def _said(pattern: Pattern, context: JudgingContext) -> Iterator[ExplanationVote
             )
 
 
-def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match], KnownMask]:
+def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match], Outcome]:
     """The changes that the pattern matches, and whether it may explain each.
 
     A require clause explains whatever it matches: that there are too many, or that `that` fails of
@@ -220,15 +220,15 @@ def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match],
             return matches, NEVER
         if that.mask != TRUE:
             causes |= that.causes or {that.undefined or Reason.WHETHER_THAT(clause=pattern.id)}
-    return matches, KnownMask(TRUE | FALSE, frozenset(causes)) if causes else SURE
+    return matches, Outcome(TRUE | FALSE, causes=frozenset(causes)) if causes else SURE
 
 
-def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMask:
+def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> Outcome:
     """Whether the pattern's selected paths include the delta's, and its principal made it."""
     if pattern.by is not None:
         mask, why = context.attribution.by(delta, pattern.by)
         if mask != TRUE:
-            return KnownMask(mask, frozenset({why}))
+            return Outcome(mask, causes=frozenset({why}))
     if pattern.fields is None:
         return SURE
     if delta.op is Op.UPDATE:
@@ -252,7 +252,7 @@ def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> KnownMas
         for name, cell in outside
         if isinstance(cell, Unobserved)
     )
-    return KnownMask(TRUE | FALSE, causes) if causes else SURE
+    return Outcome(TRUE | FALSE, causes=causes) if causes else SURE
 
 
 def _mark_of(type_name: str, context: JudgingContext) -> str:
@@ -260,16 +260,6 @@ def _mark_of(type_name: str, context: JudgingContext) -> str:
     schemas = context.after.schema, context.before.schema
     types = (schema.by_name.get(type_name) for schema in schemas)
     return next(t.deleted_when for t in types if t is not None and t.deleted_when is not None)
-
-
-def counter_votes(
-    context: JudgingContext, created: Iterable[Delta] = ()
-) -> Iterator[ExplanationVote]:
-    """What the counters of the system need no clause for; see `counters.explained_counters`."""
-    changes, numbers = context.changes, context.changes.by_type.get(COUNTERS, ())
-    moved = [delta for number in numbers for delta in changes[number].deltas]
-    for delta, known in explained_counters(moved, context, created) if moved else ():
-        yield ExplanationVote(delta, OF_COUNTERS, known.mask, known.causes)
 
 
 def frame(

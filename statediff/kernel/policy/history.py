@@ -196,37 +196,26 @@ class IntermediateStates:
         ]
         if math.prod(map(len, steps)) > MAX_CUTS:
             return None
-        every = itertools.product(*(range(len(numbers)) for numbers in steps))
-        known = [at for at in every if self._is_possible(lines, steps, at)]
+        following = [dict(itertools.pairwise(numbers)) for numbers in steps]
+
+        def is_possible(at: Sequence[int]) -> bool:
+            """No commit that is still to come there is known to precede one that was made."""
+            places = list(zip(lines, following, at, strict=True))
+            made = [(line.source, n) for line, _, n in places if n]
+            ahead = [(line.source, after[n]) for line, after, n in places if n in after]
+            return not any(self.order.precedes(one, other) for one in ahead for other in made)
+
+        known = list(filter(is_possible, itertools.product(*steps)))
         if len(known) > MAX_ORDERS:
             return None
         return (
             Cut(
-                ", ".join(
-                    line.side(numbers[n]) for line, numbers, n in zip(lines, steps, at, strict=True)
-                ),
-                self.where(
-                    {
-                        line.source: numbers[n]
-                        for line, numbers, n in zip(lines, steps, at, strict=True)
-                    }
-                ),
+                ", ".join(line.side(n) for line, n in zip(lines, at, strict=True)),
+                self.where({line.source: n for line, n in zip(lines, at, strict=True)}),
                 all(_is_before(at, other) or _is_before(other, at) for other in known),
             )
             for at in known
         )
-
-    def _is_possible(
-        self, lines: Sequence[SourceTimeline], steps: Sequence[list[int]], at: Sequence[int]
-    ) -> bool:
-        """True if no commit that is still to come there is known to precede one that was made."""
-        made = [(x.source, numbers[n]) for x, numbers, n in zip(lines, steps, at, strict=True) if n]
-        ahead = [
-            (x.source, numbers[n + 1])
-            for x, numbers, n in zip(lines, steps, at, strict=True)
-            if n + 1 < len(numbers)
-        ]
-        return not any(self.order.precedes(one, other) for one in ahead for other in made)
 
     def stretches(self, types: Iterable[str], context: JudgingContext) -> Iterator[Stretch]:
         """The changes of each transaction, and those by then, for the lines of the types.
@@ -352,6 +341,11 @@ class Composed:
     def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
         part = self._parts.get(type_name)
         return iter(()) if part is None else part.rows(type_name, fields)
+
+
+def unseen(schema: Schema, why: Explanation) -> Composed:
+    """A state that nobody read: of every type it is unknown what there was."""
+    return Composed(schema, {}, dict.fromkeys(schema.by_name, why))
 
 
 def _is_before(one: Sequence[int], other: Sequence[int]) -> bool:

@@ -30,7 +30,7 @@ from statediff.kernel.policy.branches import (
     judge_branches,
     without_required,
 )
-from statediff.kernel.policy.clauses import ClauseRunner, condition
+from statediff.kernel.policy.clauses import ClauseRunner
 from statediff.kernel.policy.derived import derived_clause, may_show
 from statediff.kernel.policy.effects import effect, repeated, with_compensation
 from statediff.kernel.policy.findings import (
@@ -42,6 +42,7 @@ from statediff.kernel.policy.findings import (
     kleene,
     report_order,
     result_of,
+    types_read,
 )
 from statediff.kernel.policy.frame import (
     ExplainedDelta,
@@ -82,33 +83,42 @@ from statediff.model.verdict import (
 )
 from statediff.model.view import Ledger, View
 
-NO_INTERMEDIATE_STATES = IntermediateStates()
 LOG_READS = frozenset({Read("trace", CALL_TYPE, "")})
 WEIGHTS: Final = {Label.REVERSIBLE: 1, Label.CONDITIONAL: 3, Label.IRREVERSIBLE: 10}
 """The weight of a change in the forbidden-effect rate [SSD eq. 6]."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """The evidence of a judgement: both views, the diff, the answer, and what was refused."""
+class Rest(NamedTuple):
+    """The evidence of a judgement beside the states."""
 
-    before: View
-    after: View
-    diff: Diff
+    refusals: tuple[Refusal, ...]
+    """The readings that may not be used."""
     answer: Mapping[str, Observed] | NoAnswer
-    refusals: tuple[Refusal, ...] = ()
-    ledger: Ledger | None = None
-    """Notes what each clause reads; None: what one asked serves the others."""
     trace: Trace = NO_TRACE
     ending: RunEnding | None = None
     """How the run ended; None where nobody knows."""
     timeline: Timeline | None = None
     """When the run began and ended; None where nobody knows."""
-    moments: IntermediateStates = NO_INTERMEDIATE_STATES
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The evidence of a judgement: the states of the run, its ends among them, and the rest."""
+
+    moments: IntermediateStates
+    diff: Diff
+    rest: Rest
+    ledger: Ledger | None = None
+    """Notes what each clause reads; None: what one asked serves the others."""
     held: Mapping[str, Finding] = field(default_factory=dict)
     """Clauses that are known to hold, which are not evaluated."""
     explains: bool = True
     """True if all is explained now; else when somebody asks for it, by judging once more."""
+
+    @property
+    def ends(self) -> tuple[View, View]:
+        """The states before and after the run."""
+        return self.moments.views["before"], self.moments.views["after"]
 
     def begin(self, clause: str) -> None:
         """From now on, what is read is read for the clause."""
@@ -160,7 +170,7 @@ class _Trial:
     @cached_property
     def run(self) -> CallContext:
         """The calls, beside the states that they left."""
-        moments, trace = self.evidence.moments, self.evidence.trace
+        moments, trace = self.evidence.moments, self.evidence.rest.trace
         after_calls = with_states_after_calls(moments, trace, self.context.attribution.claims)
         return CallContext(self.context, trace, after_calls)
 
@@ -215,15 +225,9 @@ def _judged(trial: _Trial) -> Judgement:
 
 def _trial(contract: Contract, evidence: Evidence) -> _Trial:
     diff, who = _attributed(contract, evidence)
+    rest = evidence.rest
     context = JudgingContext(
-        evidence.before,
-        evidence.after,
-        diff.deltas,
-        diff.doubts,
-        evidence.answer,
-        who,
-        evidence.ending,
-        evidence.timeline,
+        *evidence.ends, diff.deltas, diff.doubts, rest.answer, who, rest.ending, rest.timeline
     )
     context.fields, context.tied = contract.fields_read, contract.schema.tied
     context.tell = WHOLE if evidence.explains else BRIEF
@@ -246,7 +250,7 @@ def _trial(contract: Contract, evidence: Evidence) -> _Trial:
 
 def _attributed(contract: Contract, evidence: Evidence) -> tuple[Diff, Attribution]:
     """The labelled diff whose deltas name the calls that left them, and who touched what."""
-    diff, moments, trace = label(contract, evidence.diff), evidence.moments, evidence.trace
+    diff, moments, trace = label(contract, evidence.diff), evidence.moments, evidence.rest.trace
     if trace.gap is not None and not trace.told:
         return diff, NOBODY
     own = {s: tuple(c.own for c in commits) for s, commits in moments.commits.items()}
@@ -260,7 +264,7 @@ def _hear_attribution(contract: Contract, evidence: Evidence) -> None:
     for pattern in (*contract.patterns, *branched):
         if isinstance(pattern, Pattern) and pattern.by is not None:
             evidence.begin(pattern.id)
-            evidence.hear(MARKED_READS if is_marked(evidence.trace) else READS)
+            evidence.hear(MARKED_READS if is_marked(evidence.rest.trace) else READS)
 
 
 def _forbidden(trial: _Trial) -> list[Finding]:
@@ -330,7 +334,7 @@ def _framed(trial: _Trial, votes: Iterable[ExplanationVote]) -> _Framed:
     if contract.at_end is None and any(map(attrgetter("needs_history"), contract.evidence)):
         kept = partial(may_show, context, evidence.moments)
         found += frame_within(contract, explaining, explanations, context, evidence.moments, kept)
-    for refusal in evidence.refusals:
+    for refusal in evidence.rest.refusals:
         if cause(refusal.cause).code is FindingCode.EVIDENCE_MISSING:
             found.append(_must_report(refusal))
     loose = [finding for finding in found if finding.truth is not Truth.HOLDS]
@@ -343,30 +347,12 @@ def _parted(trial: _Trial, found: Iterable[Finding]) -> list[Finding]:
         return []
     types = {doubt.type for doubt in trial.context.doubts if is_parted(doubt)}
     open_ = {each.clause for each in found if each.truth is Truth.UNKNOWN}
-    if not any(clause in open_ and types & read for clause, read in _types_read(trial.contract)):
+    if not any(clause in open_ and types & read for clause, read in types_read(trial.contract)):
         return []
     trial.evidence.begin("frame")
     found = readings_parted(trial.context)
     trial.evidence.begin("")
     return found
-
-
-def _types_read(contract: Contract) -> Iterator[tuple[str, frozenset[str]]]:
-    """(clause, types that it reads); of clauses about all that changed, all types."""
-    expressed = (*contract.forbid, *contract.require, *contract.claims, *contract.assertions)
-    for clause in expressed:
-        yield clause.id, frozenset(read.type for read in clause.reads)
-    for derived in contract.derived:
-        yield derived.id, frozenset({derived.type, *(read.type for read in derived.reads)})
-    for rule in contract.effects:
-        yield rule.id, frozenset({rule.type, *(read.type for read in rule.reads)})
-        yield rule.retry_id, frozenset({rule.type})
-    every = frozenset(contract.schema.by_name)
-    if contract.access is not None:
-        for each in (contract.access, *contract.access.clauses):
-            yield each.id, every
-    if contract.alternatives is not None:
-        yield contract.alternatives.id, every
 
 
 def _must_report(refusal: Refusal) -> Finding:
@@ -414,12 +400,11 @@ def _answered(trial: _Trial) -> list[Finding]:
     if trial.contract.at_end is not None:
         return []
     schema, evidence = trial.contract.asked, trial.evidence
-    findings = [answer_shape(schema, evidence.answer, trial.context.tell)] if schema else []
+    findings = [answer_shape(schema, evidence.rest.answer, trial.context.tell)] if schema else []
     for claim in trial.contract.claims:
         evidence.begin(claim.id)
         evidence.hear(claim.reads)
-        known = trial.evidence.held.get(claim.id)
-        findings.append(known or condition(claim, trial.context, evidence.moments))
+        findings.append(evidence.held.get(claim.id) or trial.clauses.finding(claim))
     return findings
 
 

@@ -13,7 +13,6 @@ from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar
 
-from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.evaluation.by_run import DECIDED, settled
 from statediff.contract.evaluation.evaluate import outcomes
@@ -21,18 +20,18 @@ from statediff.contract.evaluation.operations import both
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
+    UNDEFINED,
     EntityRef,
     EntitySet,
     Env,
     EvalContext,
-    Result,
     Seen,
     Trail,
     Unknown,
 )
 from statediff.contract.language.syntax import Read
 from statediff.kernel.policy.attribution import NOBODY, Attribution
-from statediff.kernel.policy.findings import WHOLE, Telling, by_run_as
+from statediff.kernel.policy.findings import WHOLE, Telling, by_run_as, last
 from statediff.kernel.policy.references import forbidden, has_relation
 from statediff.kernel.policy.relation import (
     COME,
@@ -82,6 +81,27 @@ class Match:
     def why(self) -> frozenset[Cause]:
         """Why it is not decided; never empty."""
         return self.causes or frozenset(self.undefined or {Reason.SOME_CONDITION()})
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcomes of one condition, what was seen, and what they wait for."""
+
+    mask: int
+    seen: tuple[Seen, ...] = ()
+    causes: frozenset[Cause] = frozenset()
+    undefined: Cause = ""
+
+    @staticmethod
+    def of(mask: int, context: EvalContext) -> Outcome:
+        """The outcomes, with what their evaluation left in its context."""
+        undefined = last(context.undefined) if mask & UNDEFINED else ""
+        return Outcome(mask, tuple(context.seen), frozenset(context.causes), undefined)
+
+    @property
+    def why(self) -> frozenset[Cause]:
+        """Why it is not decided; never empty."""
+        return self.causes or frozenset({self.undefined or Reason.SOME_CONDITION()})
 
 
 def selected(pattern: Pattern, change: Change) -> tuple[Delta, ...]:
@@ -143,14 +163,14 @@ class _WhenAsked(Mapping[tuple[str, str], EntitySet]):
         return len(self._made)
 
 
-_CROWD_OF: Final = {
-    Op.CREATE: "created",
-    Op.UPDATE: "updated",
-    Op.DELETE: "deleted",
-    Op.LINK: "linked",
-    Op.UNLINK: "unlinked",
+_ROOTS: Final = {
+    Op.CREATE: ("created",),
+    Op.UPDATE: ("updated",),
+    Op.DELETE: ("deleted",),
+    Op.LINK: ("linked", "created"),
+    Op.UNLINK: ("unlinked", "deleted"),
 }
-_ALSO: Final = {Op.LINK: "created", Op.UNLINK: "deleted"}
+_EVERY_ROOT: Final = tuple(roots[0] for roots in _ROOTS.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +271,7 @@ class JudgingContext:
         cause = frozenset[Cause]({Reason.CHANGES_BY_THEN(side=side)})
         other.entity_sets = {
             (root, name): EntitySet((), name, "after", cause)
-            for root in _CROWD_OF.values()
+            for root in _EVERY_ROOT
             for name in self.after.schema.by_name
         }
         return other
@@ -284,11 +304,11 @@ class JudgingContext:
         members: dict[tuple[str, str], list[EntityRef]] = {}
         for change in self.changes:
             it, new = self.sides(change)
-            for root in {_CROWD_OF[change.op], _ALSO.get(change.op, _CROWD_OF[change.op])}:
+            for root in _ROOTS[change.op]:
                 members.setdefault((root, change.type), []).append(it if new is None else new)
         causes: dict[tuple[str, str], set[Cause]] = {}
         for doubt in self.doubts:
-            for root in _CROWD_OF.values():
+            for root in _EVERY_ROOT:
                 if doubt.path and root != "updated":
                     continue
                 causes.setdefault((root, doubt.type), set()).add(doubt_cause(doubt))
@@ -534,7 +554,7 @@ class JudgingContext:
         """The outcomes of the pattern on one doubt; FALSE alone: on no change that it can be."""
         if not self._is_within(pattern, doubt):
             return FALSE
-        ways = self._ways(doubt, pattern.operations)
+        ways = self.ways(doubt, pattern.operations)
         return self._possible(pattern, Member(0, doubt, ways)) if ways else FALSE
 
     def _is_within(self, pattern: Pattern, doubt: Doubt) -> bool:
@@ -549,7 +569,7 @@ class JudgingContext:
             looks: set[Look] = set()
             for number, doubt in enumerate(self.doubts):
                 if doubt.type == name and self._is_within(pattern, doubt):
-                    found, seen = self._noting(partial(self._ways, doubt, pattern.operations))
+                    found, seen = self._noting(partial(self.ways, doubt, pattern.operations))
                     looks |= seen
                     if found:
                         members.append(Member(number, doubt, found))
@@ -566,18 +586,7 @@ class JudgingContext:
             covers = pattern.fields is None and pattern.operations == frozenset(Op)
         return mask if covers else mask | FALSE
 
-    def possible_effect(
-        self, rule: BoundEffect, decide: Callable[[EvalContext, Result, Result], int], doubt: Doubt
-    ) -> int:
-        """The outcomes of an authorization on the doubted change; TRUE if it needs none."""
-        if doubt.type != rule.type:
-            return TRUE
-        mask = 0
-        for it, new in self._ways(doubt, rule.operations):
-            mask |= decide(self.eval_context(rule.reads), it, new)
-        return mask or TRUE
-
-    def _ways(self, doubt: Doubt, operations: frozenset[Op]) -> tuple[Sides, ...]:
+    def ways(self, doubt: Doubt, operations: frozenset[Op]) -> tuple[Sides, ...]:
         """(`it`, `new`) of every kind of change the doubted one can be, within `operations`.
 
         A field that was not observed can only be updated; what came, went or is not known at all

@@ -7,8 +7,8 @@ word: it can admit a violation, it can never clear the agent of one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
 from statediff.contract.clauses.conduct import Asserted
 from statediff.contract.evaluation.evaluate import outcomes
@@ -19,58 +19,17 @@ from statediff.contract.language.context import (
     EntityRef,
     EntitySet,
     Env,
-    Seen,
 )
 from statediff.contract.language.syntax import Node, Read
-from statediff.kernel.policy.findings import WHOLE, last
-from statediff.kernel.policy.history import IntermediateStates
-from statediff.kernel.policy.matching import JudgingContext
+from statediff.kernel.policy.findings import WHOLE
+from statediff.kernel.policy.history import IntermediateStates, unseen
+from statediff.kernel.policy.matching import JudgingContext, Outcome
 from statediff.kernel.policy.witness import call_row, deciding
-from statediff.model.batches import Row
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Cause, Explanation, Reason, cause, causes
-from statediff.model.schema import Schema
-from statediff.model.state import Coverage, Enumeration
 from statediff.model.trace import Trace
-from statediff.model.values import Key
 from statediff.model.verdict import Finding, Stage, Truth
 from statediff.model.view import View
-
-
-class Unseen:
-    """A state that nobody read: of every type it is unknown what there was."""
-
-    def __init__(self, schema: Schema, why: Explanation) -> None:
-        self._schema = schema
-        self._enumeration = Enumeration(Coverage.UNOBSERVED, explanation=why)
-
-    @property
-    def schema(self) -> Schema:
-        return self._schema
-
-    def enumeration(self, type_name: str) -> Enumeration:
-        return self._enumeration
-
-    def row(self, type_name: str, key: Key) -> Row | None:
-        return None
-
-    def rows(self, type_name: str, fields: tuple[str, ...]) -> Iterator[tuple[Key, Row]]:
-        return iter(())
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcomes of one condition at one point of the run, and what was seen there."""
-
-    mask: int
-    seen: tuple[Seen, ...]
-    causes: frozenset[Cause]
-    undefined: Cause
-
-    @property
-    def why(self) -> frozenset[Cause]:
-        """Why it is not decided; never empty."""
-        return self.causes or frozenset({self.undefined or Reason.SOME_CONDITION()})
 
 
 class CallContext:
@@ -113,7 +72,7 @@ class CallContext:
         side = f"after {name}"
         gaps = causes(self.moments.gaps(types))
         why = gaps[0] if gaps else Reason.STATES_AFTER_CALLS()
-        return side, self.moments.after.get(name) or Unseen(self.context.after.schema, why)
+        return side, self.moments.after.get(name) or unseen(self.context.after.schema, why)
 
     def outcome(
         self, node: Node, reads: frozenset[Read], env: Env, now: tuple[str, View] | None = None
@@ -128,8 +87,7 @@ class CallContext:
             ):
                 eval_context.moments = {eval_context.now: view}
         mask = outcomes(node, eval_context, env)
-        undefined = last(eval_context.undefined) if mask & UNDEFINED else ""
-        return Outcome(mask, tuple(eval_context.seen), frozenset(eval_context.causes), undefined)
+        return Outcome.of(mask, eval_context)
 
     def own_word(self, finding: Finding, of: Asserted) -> Finding:
         """UNKNOWN where something holds only by what the agent itself says of its conduct."""
@@ -163,19 +121,13 @@ def undefined_at(clause: str, stage: Stage, place: Explanation, found: Outcome) 
 
 
 def decided(
-    clause: str,
-    stage: Stage,
-    causes: Iterable[Cause],
-    explanation: Explanation,
-    seen: Iterable[Seen] = (),
+    clause: str, stage: Stage, causes: Iterable[Cause], explanation: Explanation
 ) -> Finding:
     """HOLDS, or UNKNOWN if anything is missing."""
     missing = set(causes)
-    return (
-        WHOLE.unknown(clause, stage, missing, seen)
-        if missing
-        else WHOLE.holds(clause, stage, explanation)
-    )
+    if missing:
+        return WHOLE.unknown(clause, stage, missing)
+    return WHOLE.holds(clause, stage, explanation)
 
 
 def at_call(finding: Finding, call: EntityRef) -> Finding:

@@ -44,12 +44,11 @@ from statediff.contract.language.syntax import (
 from statediff.kernel.policy.access import cone
 from statediff.kernel.policy.clauses import (
     condition_at_end,
-    condition_within,
     exceeded,
-    exceeded_within,
     forbidden_at_end,
-    forbidden_within,
+    is_bounded,
     states_read,
+    within,
 )
 from statediff.kernel.policy.findings import UNEXPLAINED
 from statediff.kernel.policy.relation import Changes
@@ -203,41 +202,36 @@ class _Past:
 
     def clause(self, clause: Pattern | Condition) -> Finding | None:
         """The violation of a clause that says `during: run`."""
-        if isinstance(clause, Condition):
-            return _first(self._condition(clause))
-        nodes = tuple(_nodes(clause))
-        if clause.by is not None or not _reads_only(nodes, _PAST):
+        is_pattern = isinstance(clause, Pattern)
+        nodes = tuple(_nodes(clause)) if isinstance(clause, Pattern) else (clause.node,)
+        if isinstance(clause, Pattern) and clause.by is not None:
             return None
-        return _first(self._pattern(clause, nodes))
+        if not _reads_only(nodes, _PAST if is_pattern else _ENDS):
+            return None
+        known = within(clause, self.run.context, self.run.moments)
+        return _first(chain(known, self._now(clause, nodes)))
 
-    def _condition(self, clause: Condition) -> Iterator[Finding]:
-        """A condition is held against each state after a change of what it reads."""
-        context, moments = self.run.context, self.run.moments
-        types = states_read(clause)
-        if not _reads_only((clause.node,), _ENDS):
-            return
-        yield from condition_within(clause, context, moments)
-        if not types.isdisjoint(self.everything.by_type) or moments.moving(types):
-            yield condition_at_end(clause, context)
+    def _now(self, clause: Pattern | Condition, nodes: tuple[Node, ...]) -> Iterator[Finding]:
+        """The finding of the state now, where it counts.
 
-    def _pattern(self, clause: Pattern, nodes: tuple[Node, ...]) -> Iterator[Finding]:
-        """A pattern is held against the changes of each transaction that touches its types.
-
-        So the state now counts only where nothing but the changed entities is asked about: what
-        they refer to may be as it is through a transaction that the clause does not look at.
+        A condition is held against each state after a change of what it reads, a pattern against
+        the changes of each transaction that touches its types. So for a pattern the state now
+        counts only where nothing but the changed entities is asked about: what they refer to may
+        be as it is through a transaction that the clause does not look at.
         """
-        context, moments = self.run.context, self.run.moments
+        context = self.run.context
+        if isinstance(clause, Condition):
+            types = states_read(clause)
+            if not types.isdisjoint(self.everything.by_type) or self.run.moments.moving(types):
+                yield condition_at_end(clause, context)
+            return
         is_local = clause.relation is None and not any(
             isinstance(part, Follow | Reaches) for node in nodes for part in walk(node)
         )
-        if clause.section is Stage.FORBID:
-            yield from forbidden_within(clause, context, moments)
-            if is_local:
-                yield forbidden_at_end(clause, context, self.everything)
-        elif clause.high is not None and not clause.is_every:
-            yield from exceeded_within(clause, context, moments)
-            if is_local:
-                yield exceeded(clause, context, context.changes)
+        if is_local and clause.section is Stage.FORBID:
+            yield forbidden_at_end(clause, context, self.everything)
+        elif is_local and is_bounded(clause):
+            yield exceeded(clause, context, context.changes)
 
     @property
     def is_followed(self) -> bool:

@@ -12,10 +12,6 @@ what is recorded judges neither such a call by its class nor a call that the log
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import reduce
-from itertools import chain
-from operator import or_
 from typing import Final
 
 from statediff.contract.clauses.conduct import (
@@ -34,9 +30,9 @@ from statediff.contract.clauses.conduct import BoundStep as StepClause
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Env, Unknown
 from statediff.kernel.policy.findings import WHOLE
 from statediff.kernel.policy.history import Cut, IntermediateStates
-from statediff.kernel.policy.run import CallContext, Outcome, at_call, broken, decided, undefined_at
+from statediff.kernel.policy.matching import Outcome
+from statediff.kernel.policy.run import CallContext, at_call, broken, decided, undefined_at
 from statediff.model.codes import FindingCode
-from statediff.model.delta import Diff
 from statediff.model.explanation import Cause, Explanation, Reason, cause, shown
 from statediff.model.trace import Action, ActionClass, NoAnswer, Turn
 from statediff.model.values import Value, show_key
@@ -178,7 +174,7 @@ def _after_calls(clause: AfterCalls, run: CallContext) -> Finding:
 
 def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
     counted: list[EntityRef] = []
-    possible = 0
+    possible = open_ = 0
     causes: set[Cause] = set()
     for position, call in enumerate(run.calls):
         found = run.outcome(clause.node, clause.reads, run.at(position))
@@ -188,6 +184,7 @@ def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
             counted.append(call)
         elif found.mask != FALSE:
             possible += bool(found.mask & TRUE)
+            open_ |= found.mask
             causes |= found.why
     if clause.high is not None and len(counted) > clause.high:
         many = Reason.TOO_MANY_CALLS(number=len(counted), most=clause.high, calls=_names(counted))
@@ -199,100 +196,79 @@ def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
     if other is not None:
         mask = run.outcome(clause.node, clause.reads, run.anywhere(other)).mask
         most = None if mask & TRUE else most
+        open_ |= mask
         causes |= {other.cause} if mask != FALSE else set()
     if most is not None and most < clause.low:
         few = Reason.TOO_FEW_CALLS(number=len(counted), least=clause.low)
         return WHOLE.fails(clause.id, FindingCode.TOO_FEW_CALLS, _STAGE, few)
     enough = len(counted) >= clause.low
-    if enough and clause.high is None and not _may_be_undefined(clause, run):
+    if enough and clause.high is None and not open_ & UNDEFINED:
         causes = set()
     return decided(clause.id, _STAGE, causes, Reason.CALLS_MATCH(number=len(counted)))
 
 
-def _may_be_undefined(clause: Occurrence, run: CallContext) -> bool:
-    recorded = map(run.at, range(len(run.calls)))
-    other = run.unrecorded()
-    places: Iterable[Env] = chain(recorded, () if other is None else (run.anywhere(other),))
-    return any(run.outcome(clause.node, clause.reads, env).mask & UNDEFINED for env in places)
-
-
 def _order(clause: Order, run: CallContext) -> Finding:
-    """What came in one commit came together, and nobody saw one without the other."""
-    moments = run.moments
-    gaps = moments.gaps({clause.first.type, clause.then.type})
+    """What came in one commit came together, and nobody saw one without the other.
+
+    Which of two sources committed first is known only where a complete log has the calls.
+    """
+    moments, precedes = run.moments, run.moments.order.precedes
+    first, then = clause.first.type, clause.then.type
+    gaps = moments.gaps({first, then})
     if gaps:
         return WHOLE.unknown(clause.id, _STAGE, gaps)
-    first, then = (_commits(kind, moments) for kind in (clause.first, clause.then))
-    causes: set[Cause] = set()
-    if first.source != then.source:
-        return _order_of_two(clause, first, then, run)
-    done = FALSE
-    for number, (one, two) in enumerate(zip(first.masks, then.masks, strict=True), start=1):
-        done = TRUE if TRUE in (done, one) else done | one
-        if two == TRUE and done == FALSE:
-            came = Reason.CAME_FIRST(number=number, source=then.source, then=clause.then.type)
-            return WHOLE.fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, came)
-        if two & TRUE and done != TRUE:
-            causes.add(Reason.NOT_ALL_OBSERVED(first=clause.first.type, then=clause.then.type))
-    return decided(clause.id, _STAGE, causes, Reason.IN_ORDER())
-
-
-def _order_of_two(clause: Order, first: _Commits, then: _Commits, run: CallContext) -> Finding:
-    """Which of two sources committed first is known only where a complete log has the calls."""
-    if then.ever == FALSE:
+    possible, late_ones = _commits(clause.first, moments), _commits(clause.then, moments)
+    sources = tuple(_source_of(name, moments) for name in (first, then))
+    is_one_source = sources[0] == sources[1]
+    if not is_one_source and not late_ones:
         return decided(clause.id, _STAGE, (), Reason.NEITHER_HAPPENED())
-    if then.ever == TRUE and first.ever == FALSE:
-        never = Reason.NEVER_FIRST(then=clause.then.type, first=clause.first.type)
+    if not is_one_source and not possible and TRUE in late_ones.values():
+        never = Reason.NEVER_FIRST(then=then, first=first)
         return WHOLE.fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, never)
-    precedes, possible = run.moments.order.precedes, first.possible
     causes: set[Cause] = set()
-    for late, mask in then.possible.items():
-        if any(one == TRUE and precedes(early, late) for early, one in possible.items()):
+    for late, mask in late_ones.items():
+        came = (one for early, one in possible.items() if early == late or precedes(early, late))
+        if TRUE in came:
             continue
         if mask == TRUE and all(precedes(late, early) for early in possible):
-            return _too_early(clause, late, run)
-        causes.add(Reason.ORDER_OF(sources=(first.source, then.source)))
+            return _too_early(clause, late, run, is_one_source)
+        causes.add(
+            Reason.NOT_ALL_OBSERVED(first=first, then=then)
+            if is_one_source
+            else Reason.ORDER_OF(sources=sources)
+        )
     return decided(clause.id, _STAGE, causes, Reason.IN_ORDER())
 
 
-def _too_early(clause: Order, commit: tuple[str, int], run: CallContext) -> Finding:
+def _too_early(
+    clause: Order, commit: tuple[str, int], run: CallContext, is_one_source: bool
+) -> Finding:
     source, number = commit
-    came = Reason.CAME_FIRST(number=number, source=source, then=clause.then.type)
+    what = Reason.CAME_FIRST(number=number, source=source, then=clause.then.type)
+    code = FindingCode.EFFECTS_OUT_OF_ORDER
+    if is_one_source:
+        return WHOLE.fails(clause.id, code, _STAGE, what)
     made = run.moments.order.call(commit)
     call = next(call for call in run.calls if call.key == (made,))
-    what = Reason.AT(place=shown_call(call), what=came)
-    return at_call(WHOLE.fails(clause.id, FindingCode.EFFECTS_OUT_OF_ORDER, _STAGE, what), call)
+    why = Reason.AT(place=shown_call(call), what=what)
+    return at_call(WHOLE.fails(clause.id, code, _STAGE, why), call)
 
 
-@dataclass(frozen=True)
-class _Commits:
-    """The truth, for each transaction of a source, of whether an effect happened in it."""
-
-    source: str
-    masks: tuple[int, ...]
-
-    @property
-    def ever(self) -> int:
-        return TRUE if TRUE in self.masks else reduce(or_, self.masks, FALSE)
-
-    @property
-    def possible(self) -> dict[tuple[str, int], int]:
-        """(source, number) of each transaction in which it may have happened → whether it did."""
-        numbered = enumerate(self.masks, start=1)
-        return {(self.source, number): mask for number, mask in numbered if mask & TRUE}
+def _source_of(type_name: str, moments: IntermediateStates) -> str:
+    line = moments.course.line_of(type_name)
+    return "" if line is None else line.source
 
 
-def _commits(what: Happens, moments: IntermediateStates) -> _Commits:
-    line = moments.course.line_of(what.type)
-    source = "" if line is None else line.source
-    return _Commits(source, tuple(_happened(what, c.own) for c in moments.commits.get(source, ())))
-
-
-def _happened(what: Happens, diff: Diff) -> int:
-    """The truth of whether the effect is among these changes."""
-    if any(d.type == what.type and d.op in what.operations for d in diff.deltas):
-        return TRUE
-    return TRUE | FALSE if any(d.type == what.type for d in diff.doubts) else FALSE
+def _commits(what: Happens, moments: IntermediateStates) -> dict[tuple[str, int], int]:
+    """(source, number) of each transaction in which it may have happened → whether it did."""
+    found: dict[tuple[str, int], int] = {}
+    source = _source_of(what.type, moments)
+    for number, commit in enumerate(moments.commits.get(source, ()), start=1):
+        if any(d.type == what.type and d.op in what.operations for d in commit.own.deltas):
+            found[source, number] = TRUE
+        elif any(d.type == what.type for d in commit.own.doubts):
+            found[source, number] = TRUE | FALSE
+    return found
 
 
 def shown_call(call: EntityRef) -> Explanation:

@@ -256,25 +256,28 @@ def leave_open(matching: Matching, type_name: str, keys: Sequence[Key], cause: s
     below = beginnings({str(key[0]) for key in keys})
     gone = {key_order(key) for key in keys}
 
-    def without(state: State) -> State:
-        table = state.tables[type_name]
+    def without(table: Table) -> Table:
         rows = [(key, row) for key, row in table.rows() if key_order(key) not in gone]
-        left = _rekeyed(table, rows, Enumeration(Coverage.INCOMPLETE, cause, below=below))
-        return State(state.schema, {**state.tables, type_name: left})
+        return _rekeyed(table, rows, Enumeration(Coverage.INCOMPLETE, cause, below=below))
 
-    return Matching(without(matching.before), without(matching.after), matching.pairs)
+    return _with_tables(matching, type_name, without)
 
 
 def withheld(matching: Matching, type_name: str, cause: str) -> Matching:
     """The matching with nothing known of a type whose entities nobody can pair."""
+    return _with_tables(matching, type_name, lambda table: table.unobserved(cause))
 
-    def without(state: State) -> State:
+
+def _with_tables(matching: Matching, type_name: str, change: Callable[[Table], Table]) -> Matching:
+    """The matching with another table of the type on each side that has one."""
+
+    def changed(state: State) -> State:
         table = state.tables.get(type_name)
         if table is None:
             return state
-        return State(state.schema, {**state.tables, type_name: table.unobserved(cause)})
+        return State(state.schema, {**state.tables, type_name: change(table)})
 
-    return Matching(without(matching.before), without(matching.after), matching.pairs)
+    return Matching(changed(matching.before), changed(matching.after), matching.pairs)
 
 
 def apply(matching: Matching, rule: IdentityRule, pairs: Pairs) -> Matching:

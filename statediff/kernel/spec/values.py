@@ -23,6 +23,7 @@ from statediff.contract.language.kinds import compile_regex
 from statediff.model import values as model
 from statediff.model.batches import Row
 from statediff.model.readings import Timeline
+from statediff.model.state import NOT_DELIVERED, Enumeration
 from statediff.model.trace import NoAnswer, RunEnding
 from statediff.model.values import ABSENT, Absent, Key, Map, Unobserved, key_order
 
@@ -74,20 +75,18 @@ class Crowd:
 
 
 class Table(NamedTuple):
-    """The known rows of a type by the order of their keys, and if those are all.
-
-    Where they are not, `below` has beginnings of all keys that may be missing, if that is known.
-    """
+    """The known rows of a type by the order of their keys, and if those are all."""
 
     rows: Mapping[tuple[Any, ...], tuple[Key, Row]] = {}
-    is_complete: bool = False
-    below: tuple[str, ...] = ()
+    enumeration: Enumeration = NOT_DELIVERED
+
+    @property
+    def is_complete(self) -> bool:
+        return self.enumeration.is_complete
 
     def may_miss(self, key: Key) -> bool:
         """True if an entity of this key may be there, if it is not among the rows."""
-        if self.is_complete or not self.below or not key or not isinstance(key[0], str):
-            return not self.is_complete
-        return key[0].startswith(self.below)
+        return self.enumeration.may_miss(key)
 
 
 State: TypeAlias = Mapping[str, Table]
