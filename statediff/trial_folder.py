@@ -40,7 +40,7 @@ from statediff.evidence.disclosure.rules import Disclosure
 from statediff.evidence.disclosure.undisclosed import withheld
 from statediff.evidence.documents import trace_document, trace_lines
 from statediff.evidence.histories import seen_document
-from statediff.evidence.package import RUN_FORM, Bundle, save_undisclosed
+from statediff.evidence.package import RUN_FORM, Bundle, file_bytes, save_undisclosed
 from statediff.evidence.states import captures_from, states_document, states_from, states_in
 from statediff.evidence.vault import Vault
 from statediff.kernel import KERNEL
@@ -275,7 +275,8 @@ def trial_captures(folder: Path, run: Path, vault: Vault | None) -> tuple[Captur
     states: dict[str, State] = {}
     for document, chunks in trial_states(folder, run / "chunks", vault):
         states |= states_from(document, chunks)
-    return captures_from(_read(folder / "captures.json"), states)
+    data = file_bytes(folder / "captures.json")
+    return captures_from(read(data.removesuffix(b"\n"), "captures.json"), states)
 
 
 def kept_names(folder: Path) -> Iterator[str]:

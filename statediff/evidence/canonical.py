@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import base64
-import json
-import re
 from typing import Any, Final
 
 from statediff.errors import BundleError
+from statediff.evidence import verify as v
 from statediff.model.strictjson import Flaw, FlawKind, Limits, read_tree
 
 MAX_BYTES: Final = 1024 * 1024 * 1024
@@ -19,25 +18,9 @@ MAX_DEPTH: Final = 240
 
 _SAFE: Final = 2**53 - 1
 _LIMITS: Final = Limits(MAX_BYTES, MAX_DEPTH, max_digits=17, max_exponent=None, max_integer=_SAFE)
-_ENCODER: Final = json.JSONEncoder(
-    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False
-)
-# RFC 8785 sorts keys by UTF-16 units, Python by code points: the same below the surrogates.
-_BEYOND: Final = re.compile("[\ue000-\U0010ffff]")
 
-
-def write(document: Any) -> bytes:
-    """The canonical bytes. Floats, big integers and lone surrogates are programming errors.
-
-    The standard encoder writes the same bytes many times faster wherever the order of keys cannot
-    differ; `tests/evidence` compares the two.
-    """
-    text = _ENCODER.encode(document)
-    if _BEYOND.search(text):
-        import rfc8785  # noqa: PLC0415 - hardly ever needed
-
-        return rfc8785.dumps(document)
-    return text.encode("utf-8")
+write: Final = v.canonical
+"""The canonical bytes. Floats, big integers and lone surrogates are programming errors."""
 
 
 def read(data: bytes, name: str) -> Any:

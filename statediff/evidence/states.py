@@ -115,7 +115,9 @@ def captures_from(document: Json, states: Mapping[str, State]) -> tuple[Capture,
         before, after = (capture_from(document[side], states) for side in ("before", "after"))
         return before, replace(after, history=seen_from(document["during"], states))
     except LookupError as error:
-        raise BundleError("captures.json: names a state that states.json does not hold") from error
+        raise BundleError(
+            "captures.json: cannot be read: it names a state that states.json does not hold"
+        ) from error
 
 
 def states_in(captures: Iterable[Capture], wanted: Callable[[str], bool]) -> Iterator[State]:

@@ -1779,7 +1779,7 @@ def _ordered(document: Any) -> str:
     if isinstance(document, dict):
         members = sorted(document.items(), key=lambda member: member[0].encode("utf-16-be"))
         return "{" + ",".join(f"{_ordered(k)}:{_ordered(v)}" for k, v in members) + "}"
-    if isinstance(document, list):
+    if isinstance(document, list | tuple):
         return "[" + ",".join(map(_ordered, document)) + "]"
     return _ENCODER.encode(document)
 

@@ -17,11 +17,11 @@ from statediff.contract.language.written import has_words
 from statediff.contract.lint.prose import HEADINGS, is_text_for_people
 from statediff.meta.faults import AS_MANY, MAX_PER_FIELD
 from statediff.meta.reference import is_known
-from statediff.meta.world import Fault, Touched, World, put
+from statediff.meta.world import Fault, Touched, World
 from statediff.model.batches import Row
 from statediff.model.json_values import as_nested
 from statediff.model.schema import EntityType, Field, Kind
-from statediff.model.values import Map, Observed
+from statediff.model.values import Map
 
 BLANKS: Final = " \N{NO-BREAK SPACE}\N{ZERO WIDTH SPACE}\n"
 """Characters that a reader does not see: `\\s` of RE2 is two of them."""
@@ -40,10 +40,12 @@ def emptied_texts(world: World) -> Iterator[Fault]:
                 continue
             seen[entity.name, field.name] += 1
             blanks = "".join(islice(cycle(BLANKS), len(text)))
-            yield _with(world, "emptied", one, field, "", "is empty")
+            place = f"{one.name}: {field.name}"
+            yield world.altered("emptied", f"{place} is empty", one.row_after, field.name, "")
             if field.is_nullable:
-                yield _with(world, "emptied", one, field, None, "is null")
-            yield _with(world, "blanked", one, field, blanks, "has blanks alone")
+                yield world.altered("emptied", f"{place} is null", one.row_after, field.name, None)
+            sentence = f"{place} has blanks alone"
+            yield world.altered("blanked", sentence, one.row_after, field.name, blanks)
 
 
 def _texts(world: World, entity: EntityType, row: Row) -> list[tuple[Field, str]]:
@@ -83,13 +85,3 @@ def _required(world: World) -> Iterator[Touched]:
         came = one.before is None and one.after is not None
         if came and (one.type, one.key) in asked and is_known(one.after or {}):
             yield one
-
-
-def _with(
-    world: World, operator: str, one: Touched, field: Field, value: Observed, how: str
-) -> Fault:
-    row = {**(one.after or {}), field.name: value}
-    sentence = f"{one.name}: {field.name} {how}"
-    return world.faulty(
-        operator, f"{one.type}.{field.name}", sentence, {one.type: put(one.key, row)}
-    )

@@ -64,22 +64,21 @@ def wrong_values(world: World) -> Iterator[Fault]:
     for one, entity, field, value in _written_fields(world, references=False):
         if _decides_deletion(entity, field):
             continue
-        target = f"{entity.name}.{field.name}"
         if isinstance(value, NUMBERS) and not isinstance(value, bool):
-            yield _set(world, "off-by-one", target, one, field, near(value, field))
+            yield _set(world, "off-by-one", one, field, near(value, field))
             if value:
-                yield _set(world, "wrong-sign", target, one, field, -value)
+                yield _set(world, "wrong-sign", one, field, -value)
         else:
             in_use = (r.get(field.name) for r in world.untouched(entity).values())
-            yield _set(world, "wrong-value", target, one, field, other(value, field, in_use))
+            yield _set(world, "wrong-value", one, field, other(value, field, in_use))
         imitation = look_alike(value) if isinstance(value, str) else None
         if imitation is not None:
-            yield _set(world, "look-alike", target, one, field, imitation)
+            yield _set(world, "look-alike", one, field, imitation)
 
 
 def wrong_references(world: World) -> Iterator[Fault]:
     """A changed reference points to another entity of the same type."""
-    for one, entity, field, value in _written_fields(world, references=True):
+    for one, _, field, value in _written_fields(world, references=True):
         if field.reference not in world.reference.types:
             world.leave("written references", "what they refer to was not captured")
             continue
@@ -89,8 +88,7 @@ def wrong_references(world: World) -> Iterator[Fault]:
         others = sorted((k for k in keys if k not in (value, was)), key=repr)
         if others:
             name = "wrong-principal" if is_person(field.reference or "") else "re-pointed"
-            target = f"{entity.name}.{field.name}"
-            yield _set(world, name, target, one, field, world.rng.choice(others))
+            yield _set(world, name, one, field, world.rng.choice(others))
         else:
             world.leave("written references", "there is no other entity to refer to")
 
@@ -114,10 +112,8 @@ def filled_nulls(world: World) -> Iterator[Fault]:
             if value is None:
                 world.leave("null fields of created rows", "there is no entity to refer to")
                 continue
-            row = {**one.after, field.name: value}
             sentence = f"{one.name}: {field.name} is not null"
-            changes = {entity.name: put(one.key, row)}
-            yield world.faulty("filled-null", ".".join(place), sentence, changes)
+            yield world.altered("filled-null", sentence, one.row_after, field.name, value)
 
 
 def wrong_entity(world: World) -> Iterator[Fault]:
@@ -175,10 +171,9 @@ def extras(world: World) -> Iterator[Fault]:
         )
         for field in _some_field(world, entity, row):
             value = other(row[field.name], field, (r[field.name] for r in untouched.values()))
-            target = f"{entity.name}.{field.name}"
             sentence = f"{name}: {field.name} is changed as well"
-            changes = {entity.name: put(key, {**row, field.name: value})}
-            yield world.faulty(f"{operator}-update", target, sentence, changes)
+            at = (entity.name, key, row)
+            yield world.altered(f"{operator}-update", sentence, at, field.name, value)
 
 
 def privileges(world: World) -> Iterator[Fault]:
@@ -199,8 +194,7 @@ def privileges(world: World) -> Iterator[Fault]:
                 continue
             value = other(row[field.name], field, (r[field.name] for r in rows.values()))
             sentence = f"{entity.name} {key_name(key)}: {field.name} is widened"
-            changes = {entity.name: put(key, {**row, field.name: value})}
-            yield world.faulty("privilege", f"{entity.name}.{field.name}", sentence, changes)
+            yield world.altered("privilege", sentence, (entity.name, key, row), field.name, value)
 
 
 def swaps(world: World) -> Iterator[Fault]:
@@ -292,12 +286,9 @@ def _decides_deletion(entity: EntityType, field: Field) -> bool:
     return field.name == entity.deleted_when
 
 
-def _set(
-    world: World, operator: str, target: str, one: Touched, field: Field, value: Observed
-) -> Fault:
-    row = {**(one.after or {}), field.name: value}
+def _set(world: World, operator: str, one: Touched, field: Field, value: Observed) -> Fault:
     sentence = f"{one.name}: {field.name} is wrong"
-    return world.faulty(operator, target, sentence, {one.type: put(one.key, row)})
+    return world.altered(operator, sentence, one.row_after, field.name, value)
 
 
 def _creation(

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Final, cast
 
 from statediff.meta.reference import is_known
-from statediff.meta.world import Fault, Touched, World, near, put
+from statediff.meta.world import Fault, Touched, World, near
 from statediff.model.json_values import as_nested, write_json
 from statediff.model.nested import Change, Side, all_differences, apply, differences
 from statediff.model.paths import Steps, at, places, render
@@ -112,8 +112,7 @@ def _is_harmless(world: World, written: _Written, change: Change) -> bool:
 def _fault(world: World, operator: str, written: _Written, change: Change) -> Fault:
     one, name = written.one, written.field.name
     sentence = f"{one.name}: {render(name, change.steps)} is altered as well"
-    changes = {one.type: put(one.key, {**(one.after or {}), name: _cell(written, change)})}
-    return world.faulty(operator, f"{one.type}.{name}", sentence, changes)
+    return world.altered(operator, sentence, one.row_after, name, _cell(written, change))
 
 
 def _alterations(world: World, value: Value, before: Side) -> Iterator[tuple[str, Change]]:

@@ -78,10 +78,8 @@ def other_spelling(world: World) -> Iterator[Fault]:
             for name in use.fields:
                 new = respell(world, use.type, name, row.get(name))
                 if new is not None:
-                    change = put(one.key, {**row, name: new})
-                    target = f"{use.type}.{name}"
                     sentence = f"{one.name}: {name} in another spelling"
-                    made = world.faulty("other-spelling", target, sentence, {one.type: change})
+                    made = world.altered("other-spelling", sentence, one.row_after, name, new)
                     yield replace(made, is_twin=True)
 
 
@@ -97,10 +95,9 @@ def outside(world: World) -> Iterator[Fault]:
                 continue
             if not world.is_outside(entity.name, field.name):
                 continue
-            change = put(one.key, {**row, field.name: near(row[field.name], field)})
-            target = f"{entity.name}.{field.name}"
             sentence = f"{one.name}: {field.name}, outside the boundary, is another"
-            made = world.faulty("outside-boundary", target, sentence, {entity.name: change})
+            new = near(row[field.name], field)
+            made = world.altered("outside-boundary", sentence, one.row_after, field.name, new)
             yield replace(made, is_twin=True)
 
 

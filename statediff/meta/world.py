@@ -98,6 +98,11 @@ class Touched:
     def name(self) -> str:
         return f"{self.type} {key_name(self.key)}"
 
+    @property
+    def row_after(self) -> tuple[str, Key, Row]:
+        """Its type, its key, and the row after the run, empty where there is none."""
+        return self.type, self.key, self.after or {}
+
 
 class World:
     """A reference trial opened for seeding; picks by `rng` only, so a seed names its faults."""
@@ -272,6 +277,15 @@ class World:
             sentence += f" ({UNREACHABLE}: {why})"
         whole = {**self._counting(made), **made}
         return Fault(operator, target, sentence, self.reference.edited(whole), unreachable=why)
+
+    def altered(
+        self, operator: str, sentence: str, at: tuple[str, Key, Row], field: str, value: Observed
+    ) -> Fault:
+        """The fault that another value in one field makes of a row, `at` (type, key, row)."""
+        name, key, row = at
+        return self.faulty(
+            operator, f"{name}.{field}", sentence, {name: put(key, {**row, field: value})}
+        )
 
     @cached_property
     def _held(self) -> dict[Any, Any]:

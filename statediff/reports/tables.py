@@ -16,11 +16,14 @@ MAX_DELTAS = 200
 _STYLES = {"+": "green", "−": "red", "~": "yellow"}
 
 
-def grid(columns: int, first: int | None = None) -> Table:
-    """A table without lines, of so many columns that wrap; `first` is the first one's width."""
+def grid(columns: int) -> Table:
+    """A table without lines, whose columns wrap.
+
+    Each is a character wide at least, also one that is empty: it is drawn so, and measured as none.
+    """
     table = Table.grid(padding=(0, 2, 0, 0))
-    for at in range(columns):
-        table.add_column(min_width=None if at else first, overflow="fold")
+    for _ in range(columns):
+        table.add_column(min_width=1, overflow="fold")
     return table
 
 

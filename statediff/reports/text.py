@@ -182,7 +182,7 @@ def _ended(agent: AgentRecord) -> Iterator[Text]:
 
 def _clauses(clauses: Json, *, whole: bool) -> Iterator[RenderableType]:
     """A row a clause; of those that hold, only the names unless all are wanted."""
-    table = grid(4, 1)
+    table = grid(4)
     holding = [] if whole else [c for c in clauses if c["truth"] == "HOLDS"]
     for clause in clauses:
         if whole or clause["truth"] != "HOLDS":
@@ -287,7 +287,7 @@ def _changes(record: Record, makers: Makers) -> Iterator[RenderableType]:
     if not deltas:
         yield Text("nothing changed", style="dim")
         return
-    table = grid(5, 1)
+    table = grid(5)
     notes = list_notes(deltas, record.fragments)
     for delta in deltas[:MAX_CHANGES]:
         by = record.explained.get(delta["id"], [])

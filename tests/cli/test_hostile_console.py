@@ -15,7 +15,8 @@ from statediff.evidence.seal import at_tier, redact, seal
 from statediff.evidence.seal import save as save_sealed
 from statediff.evidence.verify import STATE_ROOTS, UNBOUND, read_trust, verify
 from tests.cli.conftest import Call
-from tests.evidence.test_seal import NOON, SEED
+from tests.evidence.test_seal import SEED
+from tests.growing_logs import NOON
 from tests.judging import TIMELINE, item, run, user
 from tests.reports.test_html_hostile import attacked
 

@@ -11,6 +11,7 @@ const judge = async ({ of, change }) => {
   const { files, trust } = seeds[of];
   const { "sealed.zip": zip, ...found } = { ...files, ...decoded(change) };
   try {
+    if (trust instanceof Error) throw trust;
     return (await verify(zip ? unzipped(zip) : found, trust)).status;
   } catch (error) {
     return error instanceof Rejected ? "INVALID" : `uncaught ${error.stack}`;
@@ -20,7 +21,8 @@ let written = Promise.resolve(); // many are judged at a time; what is said of t
 for await (const line of createInterface({ input: process.stdin })) {
   const asked = JSON.parse(line);
   if ("seed" in asked) {
-    seeds[asked.seed] = { files: decoded(asked.files), trust: await readTrust(bytes(asked.trust)) };
+    const trust = await readTrust(bytes(asked.trust)).catch((error) => error);
+    seeds[asked.seed] = { files: decoded(asked.files), trust };
     continue;
   }
   const status = judge(asked);

@@ -14,7 +14,8 @@ from statediff.evidence.leaf_partition import pieces
 from statediff.evidence.seal import Sealed, at_tier, opened, redact, seal
 from statediff.model.explanation import Reason
 from statediff.model.sentences import sentence_of
-from tests.evidence.test_seal import KEY, NOON, SEED, TRUST, bundle
+from tests.evidence.test_seal import SEED, bundle
+from tests.growing_logs import ADA, NOON, TRUST
 from tests.judging import CUT, TIMELINE, item, run, state, user
 
 BEFORE = {"user": [user(1), user(2, name="Bo")], "item": [item(1, owner=1)]}
@@ -36,7 +37,7 @@ def leaf(found: Any) -> Any:
 
 
 def copy(found: Any, tier: str) -> v.Verified:
-    sealed = seal(found, SEED, NOON, KEY.public, KEY.sign)
+    sealed = seal(found, SEED, NOON, ADA.public, ADA.sign)
     cut = redact(sealed, v.verify(sealed.files, TRUST), at_tier(tier))
     return v.verify(cut.files, TRUST)
 
@@ -116,7 +117,7 @@ def test_what_depends_on_the_answer_counts_as_every_source() -> None:
 
 
 def test_it_is_signed_and_no_other_can_be_put_in_its_place() -> None:
-    sealed = seal(trial(), SEED, NOON, KEY.public, KEY.sign)
+    sealed = seal(trial(), SEED, NOON, ADA.public, ADA.sign)
     verified = v.verify(sealed.files, TRUST)
     assert verified.manifest["tree"]["tags"]["auditor/counterexample"] == 1
     assert opened(verified).digest == trial().digest
@@ -136,7 +137,7 @@ def test_a_signer_cannot_seal_another_counterexample_than_the_bundle_shows(
 
     with monkeypatch.context() as patched:
         patched.setattr(cuts, "counterexample", lying)
-        sealed = seal(trial(), SEED, NOON, KEY.public, KEY.sign)
+        sealed = seal(trial(), SEED, NOON, ADA.public, ADA.sign)
     with pytest.raises(BundleError, match="other pieces"):
         opened(v.verify(sealed.files, TRUST))
 
@@ -148,7 +149,7 @@ def test_a_bundle_that_was_sealed_before_there_were_any_still_opens(
 
     with monkeypatch.context() as patched:
         patched.setattr(cuts, "counterexample", lambda _judgement: None)
-        sealed: Sealed = seal(bundle(4), SEED, NOON, KEY.public, KEY.sign)
+        sealed: Sealed = seal(bundle(4), SEED, NOON, ADA.public, ADA.sign)
     verified = v.verify(sealed.files, TRUST)
     assert v.COUNTEREXAMPLE not in {each.path for each in verified.leaves}
     assert opened(verified).digest == bundle(4).digest

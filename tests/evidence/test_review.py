@@ -14,12 +14,13 @@ from statediff.evidence.disclosure.settings import Settings, is_personal_name, s
 from statediff.evidence.leaf_partition import Piece
 from statediff.evidence.seal import at_tier, opened, redact, reviewed, seal
 from statediff.reports.copies import decide_copy
-from tests.evidence.test_seal import KEY, NOON, SEED, TRUST, bundle
+from tests.evidence.test_seal import SEED, bundle
+from tests.growing_logs import ADA, NOON, TRUST
 from tests.judging import item, run, user
 
 
 def copy_of(made: Any, piece: Any) -> v.Verified:
-    whole = seal(made, SEED, NOON, KEY.public, KEY.sign, [piece])
+    whole = seal(made, SEED, NOON, ADA.public, ADA.sign, [piece])
     return v.verify(whole.files, TRUST)
 
 
@@ -33,7 +34,7 @@ def test_one_row_has_one_name_and_another_key_gives_other_names() -> None:
 
 def test_a_signer_cannot_seal_another_review_than_the_bundle_makes() -> None:
     made = bundle(4)
-    (piece,) = reviewed(made, KEY.sign, Settings())
+    (piece,) = reviewed(made, ADA.sign, Settings())
     assert opened(copy_of(made, piece)) == made
     hidden = {**piece.value, "changes": []}
     with pytest.raises(BundleError, match="another review"):
@@ -41,13 +42,13 @@ def test_a_signer_cannot_seal_another_review_than_the_bundle_makes() -> None:
 
 
 def test_what_reviewers_may_see_anyway_has_no_review() -> None:
-    assert not list(reviewed(bundle(4, "reviewer"), KEY.sign, Settings()))
+    assert not list(reviewed(bundle(4, "reviewer"), ADA.sign, Settings()))
 
 
 def test_a_review_is_for_reviewers_and_the_public_copy_has_none() -> None:
     made = bundle(4)
-    (piece,) = reviewed(made, KEY.sign, Settings())
-    whole = seal(made, SEED, NOON, KEY.public, KEY.sign, [piece])
+    (piece,) = reviewed(made, ADA.sign, Settings())
+    whole = seal(made, SEED, NOON, ADA.public, ADA.sign, [piece])
     for tier in v.TIERS:
         cut = redact(whole, v.verify(whole.files, TRUST), at_tier(tier))
         shown = {leaf.path for leaf in v.verify(cut.files, TRUST).leaves}
@@ -79,7 +80,7 @@ FEW = "forbid:\n  - {id: few, that: 'any(i.n > 3 for i in after.item)'}\nallow: 
 def reviewers(made: Any, value: Any) -> v.Verified:
     """The reviewer's copy of a bundle, sealed with this review."""
     piece = Piece("reviewer/review", v.REVIEW, value)
-    whole = seal(made, SEED, NOON, KEY.public, KEY.sign, [piece])
+    whole = seal(made, SEED, NOON, ADA.public, ADA.sign, [piece])
     found = v.verify(whole.files, TRUST)
     return v.verify(redact(whole, found, at_tier("reviewer")).files, TRUST)
 

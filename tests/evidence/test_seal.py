@@ -393,7 +393,7 @@ def test_a_broken_trust_file_is_a_usage_error(text: str, tmp_path: Path) -> None
         load_trust(tmp_path / "t")
 
 
-# Canonical form: the verifier's own encoder and the bundle's agree.
+# Canonical form: one encoder, and two readers of what it writes.
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(),
@@ -403,9 +403,9 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_both_encoders_write_what_rfc_8785_says_and_read_nothing_else(document: Any) -> None:
+def test_what_rfc_8785_says_is_written_and_nothing_else_is_read(document: Any) -> None:
     data = write(document)
-    assert v.canonical(document) == data == rfc8785.dumps(document)
+    assert data == rfc8785.dumps(document)
     assert v.parse(data, "x") == read(data, "x") == document
     spaced = json.dumps(document, separators=(", ", ": ")).encode()
     for other in {spaced, data + b"\n"} - {data}:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import random
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,28 +16,11 @@ from statediff.errors import BundleError
 from statediff.evidence import verify as v
 from statediff.evidence.checkpoints import check_extends, check_proof, read_checkpoint
 from statediff.evidence.log import read_log
-from tests.evidence.mutants import changed
+from tests.evidence.agreement import JavaScript
+from tests.evidence.mutants import Mutant, Seed, changed
 
 CHECKOUT = Path(__file__).parents[2]
-SCRIPT = CHECKOUT / "statediff" / "evidence" / "verify.mjs"
 VECTORS = {name: rest for name, *rest in read_vectors()}
-BATCH = """
-import { readTrust, Rejected, unzipped, verify } from SCRIPT;
-import { readFileSync } from "node:fs";
-const cases = JSON.parse(readFileSync(0));
-const found = [];
-for (const { files, trust } of cases) {
-  const bytes = Object.fromEntries(
-    Object.entries(files).map(([name, data]) => [name, Buffer.from(data, "base64")]));
-  try {
-    const copy = "sealed.zip" in bytes ? unzipped(bytes["sealed.zip"]) : bytes;
-    found.push((await verify(copy, await readTrust(Buffer.from(trust, "base64")))).status);
-  } catch (error) {
-    found.push(error instanceof Rejected ? "INVALID" : `uncaught: ${error}`);
-  }
-}
-console.log(JSON.stringify(found));
-"""
 
 
 def ours(files: Mapping[str, bytes], trust: bytes) -> str:
@@ -50,20 +31,9 @@ def ours(files: Mapping[str, bytes], trust: bytes) -> str:
 
 
 def theirs(cases: list[tuple[Mapping[str, bytes], bytes]]) -> list[str]:
-    def text(data: bytes) -> str:
-        return base64.b64encode(data).decode()
-
-    sent = [
-        {"files": {name: text(data) for name, data in files.items()}, "trust": text(trust)}
-        for files, trust in cases
-    ]
-    done = subprocess.run(
-        ["node", "--no-warnings", "--input-type=module", "-e",
-         BATCH.replace("SCRIPT", json.dumps(SCRIPT.as_uri()))],
-        input=json.dumps(sent).encode(), capture_output=True, check=True, timeout=150,
-    )  # fmt: skip
-    found: list[str] = json.loads(done.stdout)
-    return found
+    known = tuple(Seed("", files, trust) for files, trust in cases)
+    with JavaScript(known) as second:
+        return second.ask([Mutant(at, {}) for at in range(len(known))])()
 
 
 @pytest.mark.parametrize("name", VECTORS)

@@ -64,7 +64,7 @@ def reference(body: str, after=AFTER, name: str = "right", types=TYPES, before=N
     file = parse_contract(contract(body, noop=False).encode(), "c.yaml")
     said = Map.of({"made": 1}) if "answer:" in body else SILENT
     states = (
-        ("before", state(before or BEFORE, types=types)),
+        ("before", state(BEFORE if before is None else before, types=types)),
         ("after", state(after, types=types)),
     )
     sides = [capture(moment, part(moment, of)) for moment, of in states]

@@ -19,16 +19,17 @@ from statediff.evidence.seal import Sealed, at_tier, redact, seal
 from statediff.reports.html import copy_html, sealed_html, trial_html
 from statediff.reports.html.page import policy
 from statediff.reports.html.sealed import SEALED, VERIFIER
-from tests.evidence.test_seal import KEY, NOON, OTHER, SECRET, SEED, TRUST, bundle
+from tests.evidence.test_seal import SECRET, SEED, bundle
+from tests.growing_logs import ADA, EVE, NOON, TRUST
 from tests.reports.test_html import Page
 
 BUNDLE = bundle(4)
-WHOLE = seal(BUNDLE, SEED, NOON, KEY.public, KEY.sign)
+WHOLE = seal(BUNDLE, SEED, NOON, ADA.public, ADA.sign)
 VERIFIED = v.verify(WHOLE.files, TRUST)
 PUBLIC = redact(WHOLE, VERIFIED, at_tier("public"))
 
 
-def trust(key: Any = KEY, roles: tuple[str, ...] = ("evaluator",), **changed: Any) -> str:
+def trust(key: Any = ADA, roles: tuple[str, ...] = ("evaluator",), **changed: Any) -> str:
     entry = {**trust_entry("Ada", key.public, roles), **changed}
     return json.dumps({"format": v.TRUST, "keys": [entry]})
 
@@ -69,7 +70,7 @@ def test_a_page_that_is_as_it_was_sealed_says_so(answer: Any) -> None:
 
 def test_a_page_says_which_log_has_what_it_shows(answer: Any) -> None:
     log = read_log(record_entry(read_log(b""), seal_record(WHOLE, VERIFIED), NOON) + b"\n")
-    proof = proof_of(log, 0, checkpoint(log, "verdicts", NOON, KEY), 1)
+    proof = proof_of(log, 0, checkpoint(log, "verdicts", NOON, ADA), 1)
     logged = Sealed({**WHOLE.files, v.PROOF: proof})
     said = answer(page(logged), trust())
     assert "VALID" in said
@@ -179,7 +180,7 @@ def test_a_page_that_shows_something_else_than_was_signed_is_invalid(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (trust(OTHER), "✗ INVALID envelope.json: "),
+        (trust(EVE), "✗ INVALID envelope.json: "),
         (trust(roles=("reviewer",)), "✗ INVALID envelope.json: Ada is no evaluator"),
         (trust(until="2026-01-01T00:00:00+00:00"), "✗ INVALID envelope.json: key expired"),
         ("{}", "– NOT CHECKED That is no trust file"),
@@ -239,7 +240,7 @@ def test_without_javascript_the_page_says_how_else_it_is_verified(
     made = opened(path, java_script_enabled=False)
     shown = str(made.page.locator("#verify").inner_text())
     assert "statediff verify COPY --trust trust.json" in shown
-    assert v.key_id(KEY.public) in shown
+    assert v.key_id(ADA.public) in shown
     assert "VALID" not in made.page.locator("main").inner_text()
 
 

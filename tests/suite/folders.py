@@ -1,6 +1,7 @@
 """Run folders of real bundles, made fast: one trial is judged, and reissued under many names."""
 
 import json
+import multiprocessing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from statediff.cli.main import run as statediff
 from statediff.evidence.package import Bundle, load, make, save
 from statediff.suite.indexing import index_run
 from statediff.suite.records import Trial
-from statediff.suite.store import Store
+from statediff.suite.store import Store, open_store
 from statediff.trial_folder import write_run
 from statediff.workspace.runfolders import run_facts
 from statediff.workspace.stores import look
@@ -103,6 +104,22 @@ def reissued(bundle: Bundle, trial: str, seed: str, agent: str = "careful", **fa
     documents["trial.json"] |= {"id": trial, "seed": seed, "agent": agent}
     manifest = {n: v for n, v in bundle.manifest.items() if n not in ("format", "files")}
     return make(documents, bundle.files["contract.yaml"], {**manifest, "trial": trial, **facts})
+
+
+def write_index(url: str, folder: Path) -> None:
+    with open_store(url) as store:
+        indexed(store, folder)
+
+
+def write_at_once(url: str, runs: Sequence[Path]) -> None:
+    """Three processes index two runs in one store at once."""
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=write_index, args=(url, runs[n % 2])) for n in range(3)]
+    for each in writers:
+        each.start()
+    for each in writers:
+        each.join(120)
+    assert [each.exitcode for each in writers] == [0] * 3
 
 
 def indexed(store: Store, folder: Path) -> dict[str, Trial]:

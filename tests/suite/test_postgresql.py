@@ -1,6 +1,5 @@
 """A store in a real PostgreSQL: the same answers as in SQLite, and many may write at once."""
 
-import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from statediff.suite.store import FORM, Store, open_store  # noqa: E402
 from statediff.workspace.runfolders import run_facts  # noqa: E402
 from statediff.workspace.stores import look  # noqa: E402
 from tests.needs import package_programs  # noqa: E402
-from tests.suite.folders import Folders  # noqa: E402
+from tests.suite.folders import Folders, write_at_once  # noqa: E402
 
 pytestmark = pytest.mark.postgres
 
@@ -52,11 +51,6 @@ def indexed(store: Store, folder: Path) -> str:
     return index_run(store, folder, run_facts(folder), look).id
 
 
-def writer(url: str, folder: Path) -> None:
-    with open_store(url) as store:
-        indexed(store, folder)
-
-
 def test_postgresql_and_sqlite_answer_alike_after_many_wrote_at_once(
     url: str, tmp_path: Path
 ) -> None:
@@ -66,13 +60,7 @@ def test_postgresql_and_sqlite_answer_alike_after_many_wrote_at_once(
         folders.run(name, {"notes/close": ends, "notes/other": ["DIVERGE", "MATCH"]}, times=7)
         for name in ("one", "two")
     ]
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=writer, args=(url, runs[n % 2])) for n in range(3)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join(120)
-    assert [each.exitcode for each in writers] == [0] * 3
+    write_at_once(url, runs)
     with open_store(url) as there, open_store("sqlite://") as here:
         ids = [indexed(here, folder) for folder in runs]
         assert [indexed(there, folder) for folder in runs] == ids

@@ -19,7 +19,7 @@ from statediff.suite.records import Ended
 from statediff.suite.store import FORM, file_url, open_store
 from statediff.workspace.runfolders import run_facts
 from statediff.workspace.stores import look
-from tests.suite.folders import Folders, indexed, reissued
+from tests.suite.folders import Folders, indexed, reissued, write_at_once
 
 
 def test_every_scheduled_trial_is_known_with_how_it_ended(folders: Folders, tmp_path: Path) -> None:
@@ -199,23 +199,12 @@ def test_a_store_of_another_form_is_refused_and_left_alone(tmp_path: Path) -> No
     assert path.read_bytes() == before
 
 
-def writer(database: Path, folder: Path) -> None:
-    with open_store(file_url(database)) as store:
-        indexed(store, folder)
-
-
 @pytest.mark.slow
 def test_many_who_index_at_once_make_one_whole_index(folders: Folders, tmp_path: Path) -> None:
     runs = [folders.run(f"r{n}", {"notes/close": ["MATCH", "DIVERGE"] * 10}) for n in range(2)]
-    database = tmp_path / "s.db"
-    context = multiprocessing.get_context("spawn")
-    writers = [context.Process(target=writer, args=(database, runs[n % 2])) for n in range(3)]
-    for each in writers:
-        each.start()
-    for each in writers:
-        each.join(60)
-    assert [each.exitcode for each in writers] == [0] * 3
-    with open_store(file_url(database)) as store:
+    url = file_url(tmp_path / "s.db")
+    write_at_once(url, runs)
+    with open_store(url) as store:
         counts = [(each.counts[Ended.MATCH], each.counts[Ended.DIVERGE]) for each in store.runs()]
     assert counts == [(10, 10), (10, 10)]
 
