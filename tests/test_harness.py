@@ -280,9 +280,9 @@ def test_a_trial_read_by_pages_is_the_trial_that_scans_show(shop, tmp_path):
         scans = Scans(rate, by_pages=True)
         trial = live_trial(shop, folder.contract, careful, tmp_path / name, scans=scans)
         assert trial.evaluated.judgement.verdict is Verdict.MATCH
-        (shop,) = (p for p in trial.observed.after.parts if p.reading.source == "shop-db")
+        (part,) = (p for p in trial.observed.after.parts if p.reading.source == "shop-db")
         assert trial.observed.after.history.gap("shop-db") is None
-        assert shop.reading.is_complete
+        assert part.reading.is_complete
         checks = json.loads((tmp_path / name / "captures.json").read_text())["checks"]
         (how,) = (check["by"] for check in checks if check["source"] == "shop-db")
         told[rate] = how, sorted(d.id for d in trial.evaluated.judgement.deltas)

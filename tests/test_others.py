@@ -14,9 +14,10 @@ import pytest
 from lab.benchmarks import crowd
 from statediff.agents.command import CommandAgent
 from statediff.capture.feed import Feed
+from statediff.capture.source import clock
 from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import ContractError, UsageError
-from statediff.harness import JudgedTrial, TrialPlan, run_trial
+from statediff.harness import JudgedTrial
 from statediff.kernel import replay
 from statediff.model.codes import FindingCode
 from statediff.model.state import MemoryChunks
@@ -27,6 +28,7 @@ from statediff.systems.base.others import Others, WriterBusy, WriterEnded
 from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.sqlite.writer import SqliteWriter
 from statediff.workspace.undoing import undo
+from tests.tasks import live_trial
 
 RESTOCK = crowd.PROJECT / "restock"
 
@@ -39,9 +41,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSandbox]:
 
 
 def tried(sandbox: EmbeddedSandbox, file: ContractFile, agent: str, folder: Path) -> JudgedTrial:
-    command = CommandAgent(agent_command(RESTOCK, agent), 60.0)
-    plan = TrialPlan("t", folder, 7)
-    return run_trial(sandbox, file, command, plan, clock=crowd.clock, store=MemoryChunks())
+    return live_trial(sandbox, file, CommandAgent(agent_command(RESTOCK, agent), 60.0), folder)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_nobody_else_made_is_by_the_agent_whatever_its_log_says(
     trial = tried(shop, file, "atomic", tmp_path / "t")
     assert trial.evaluated.judgement.verdict.value == verdict
     with pytest.raises(UsageError, match="what is left could be theirs"):
-        undo(shop, file, trial.observed, clock=crowd.clock, store=MemoryChunks())
+        undo(shop, file, trial.observed, clock=clock, store=MemoryChunks())
 
 
 def test_a_contract_with_turns_is_refused_where_others_work(
@@ -229,9 +229,8 @@ def test_the_order_of_both_is_known_and_what_depends_on_it_is_not_guessed(
     (tmp_path / "agent.py").write_text(WAITING + lines)
     file = parse_contract((FREE + extra).encode(), str(tmp_path / "contract.yaml"))
     command = CommandAgent((sys.executable, "-B", str(tmp_path / "agent.py")), 60.0)
-    plan = TrialPlan("t", tmp_path / "t")
     with EmbeddedSandbox(sandbox_pack(str(tmp_path / "sandbox.yaml")), tmp_path / "w") as sandbox:
-        trial = run_trial(sandbox, file, command, plan, clock=crowd.clock, store=MemoryChunks())
+        trial = live_trial(sandbox, file, command, tmp_path / "t")
     assert trial.observed.run.exit_code == 0, trial.observed.run.stderr.text
     judgement = trial.evaluated.judgement
     assert judgement.verdict.value == verdict

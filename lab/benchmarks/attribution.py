@@ -21,11 +21,11 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from statediff.agents.recorder import Recorder
 from statediff.capture.feed import Watch
+from statediff.capture.source import clock
 from statediff.capture.store import DiskChunks
 from statediff.capture.take import take
 from statediff.contract.file import parse_contract
@@ -64,11 +64,6 @@ class Attributed:
     seconds_traced: float
     seconds_judged: float
     peak_mib: int
-
-
-def now() -> datetime:
-    """The clock of the readings."""
-    return datetime.now(UTC)
 
 
 class Workload:
@@ -152,17 +147,17 @@ def measure(
             connection.executemany("INSERT INTO item VALUES (?, ?, ?)", rows)
         store, source = DiskChunks(Path(folder, "chunks")), SqliteSource("shop-db", database)
         with (
-            Recorder(Path(folder, "calls.jsonl"), now) as recorder,
-            Watch([SqliteFeed("shop-db", database)], now) as watch,
+            Recorder(Path(folder, "calls.jsonl"), clock) as recorder,
+            Watch([SqliteFeed("shop-db", database)], clock) as watch,
         ):
-            before = take([source], store, now, None, "before")
+            before = take([source], store, clock, None, "before")
             start = time.perf_counter()
             work = Workload(database, recorder, seed)
             work.run(actions, connections)
             Workload(database, None, seed + 1).run(unrecorded, 1)
             recorder.close()
             traced = time.perf_counter()
-            after = watch.add_history(store, before, take([source], store, now, before, "after"))
+            after = watch.add_history(store, before, take([source], store, clock, before, "after"))
             trace = recorder.trace()
         file = parse_contract(CONTRACT, "attribution.yaml")
         evaluated = evaluate(file, before, after, trace=trace)

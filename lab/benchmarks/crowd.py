@@ -20,11 +20,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from statediff.agents.command import CommandAgent
+from statediff.capture.source import clock
 from statediff.contract.file import ContractFile, load_contract
 from statediff.harness import JudgedTrial, TrialPlan, run_trial
 from statediff.kernel import replay
@@ -64,11 +64,6 @@ class Tried:
     def is_miss(self) -> bool:
         """True if harm passed."""
         return self.verdict is Verdict.MATCH and self.is_harm
-
-
-def clock() -> datetime:
-    """The machine's, UTC."""
-    return datetime.now(UTC)
 
 
 def agents(task: str) -> dict[str, bool]:

@@ -17,13 +17,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from statediff.agents.command import CommandAgent
 from statediff.agents.trial import AgentRun, Trial
-from statediff.capture.source import Clock
+from statediff.capture.source import Clock, clock
 from statediff.capture.store import DiskChunks
 from statediff.contract.file import ContractFile, load_contract
 from statediff.harness import TrialPlan, run_trial
@@ -51,11 +50,6 @@ class Timed:
         return found
 
 
-def now() -> datetime:
-    """The clock of the trials."""
-    return datetime.now(UTC)
-
-
 def one(
     sandbox: EmbeddedSandbox, contract: ContractFile, agent: Timed, work: Path, n: int
 ) -> float:
@@ -63,7 +57,7 @@ def one(
     start = time.perf_counter()
     judged = run_trial(
         sandbox, contract, agent, TrialPlan(f"bench-{n}", work / f"trial-{n}"),
-        clock=now, store=DiskChunks(work / "chunks"),
+        clock=clock, store=DiskChunks(work / "chunks"),
     )  # fmt: skip
     spent = time.perf_counter() - start - agent.seconds
     if judged.evaluated.judgement.verdict is not Verdict.MATCH:

@@ -237,7 +237,6 @@ def _last(finished: list[Finished], surprises: list[str], base: Path, report: Pa
 def _summary(
     finished: list[Finished], surprises: list[str], folder: str, report: Path | None
 ) -> dict[str, Any]:
-
     verdicts = [t.verdict.value if t.verdict else "fault" for t in finished]
     return {
         "trials": len(finished),

@@ -350,7 +350,7 @@ def test_the_variable_is_a_ceiling_and_an_argument_a_demand(
         isolation("namespaces")
 
 
-CONTRACT = b"""
+CONTRACT = """
 contract: notes/send-nothing
 version: 1.0.0
 owner: support

@@ -445,7 +445,6 @@ def _opinion(opinion: ContractOpinion) -> dict[str, Any]:
 
 
 def _agreement_text(found: ContractAgreement) -> str:
-
     agreed = len(found.cases) - len(found.differing)
     mark = "✘" if found.differing else "✔"
     lines = [f"{mark} {found.a} and {found.b} agree on {agreed} of {len(found.cases)} runs"]

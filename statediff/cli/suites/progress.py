@@ -110,7 +110,6 @@ class Report:
         door.print(text, soft_wrap=True)
 
     def __enter__(self) -> Self:
-
         self._began = self._told_at = time.monotonic()
         door = progress()
         if door.is_terminal and len(self.order) > 1:
@@ -208,7 +207,6 @@ class Report:
         return self._exit_code(counts)
 
     def _summary(self, counts: dict[str, int]) -> str:
-
         told = ", ".join(
             f"{number} {name.replace('_', ' ')}"
             for name, number in counts.items()

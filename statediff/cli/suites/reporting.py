@@ -93,7 +93,6 @@ def _copy_page(target: Path, view: CopyView) -> str:
 
 
 def _document(made: Page) -> dict[str, Any]:
-
     return {
         "schema": REPORT,
         "report": shown(made.path),

@@ -169,7 +169,6 @@ def fetch(
 
 
 def _print_copy(what: str, where: str, found: CopyCounts, *, as_json: bool) -> None:
-
     text = f"{found.trials:,} trials, {found.files:,} files, {found.bytes:,} bytes; {where}"
     print_result({"schema": COPY, what: where, **asdict(found)}, text, as_json=as_json)
 

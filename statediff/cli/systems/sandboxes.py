@@ -219,7 +219,6 @@ COMMANDS: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
 
 
 def _tell(facts: dict[str, Any], as_json: bool) -> None:
-
     if as_json:
         emit(facts)
         return
@@ -435,7 +434,6 @@ def _is_up(home: Path) -> bool:
 
 
 def _require_down(name: str) -> None:
-
     home = _home(name)
     if _is_alive(home):
         raise UsageError(f"{name} is up already here; end it with `statediff sandbox down {name}`")
@@ -443,7 +441,6 @@ def _require_down(name: str) -> None:
 
 
 def _make(folder: Path) -> None:
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
