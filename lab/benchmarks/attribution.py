@@ -1,7 +1,5 @@
 """Who made each change: calls over concurrent connections, each delta compared with what is known.
 
-    python -m lab.benchmarks.attribution [--actions 1000] [--connections 8] [--seed 1] [--json]
-
 Every connection runs in a thread of its own on one SQLite database, and every action is recorded
 with the transactions it made. Actions insert, update and delete rows, several at once too; some
 read, some fail, some change nothing, some are transactions of several statements. What one writes
@@ -11,16 +9,12 @@ deltas attributed to another action.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import resource
 import sqlite3
 import tempfile
 import threading
-import time
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from statediff.agents.recorder import Recorder
@@ -55,15 +49,9 @@ allow:
 class Attributed:
     """How many deltas of a run have a maker, and how many of these are right."""
 
-    actions: int
-    transactions: int
     deltas: int
     attributed: int
     wrong: int
-    verdict: str
-    seconds_traced: float
-    seconds_judged: float
-    peak_mib: int
 
 
 class Workload:
@@ -151,29 +139,20 @@ def measure(
             Watch([SqliteFeed("shop-db", database)], clock) as watch,
         ):
             before = take([source], store, clock, None, "before")
-            start = time.perf_counter()
             work = Workload(database, recorder, seed)
             work.run(actions, connections)
             Workload(database, None, seed + 1).run(unrecorded, 1)
             recorder.close()
-            traced = time.perf_counter()
             after = watch.add_history(store, before, take([source], store, clock, before, "after"))
             trace = recorder.trace()
         file = parse_contract(CONTRACT, "attribution.yaml")
         evaluated = evaluate(file, before, after, trace=trace)
-        done = time.perf_counter()
     deltas = evaluated.judgement.deltas
     known = [d for d in deltas if d.action is not None]
     return Attributed(
-        actions=len(trace.actions),
-        transactions=len(after.history.transactions),
         deltas=len(deltas),
         attributed=len(known),
         wrong=sum(d.action != truth(d, work.deleted) for d in known),
-        verdict=evaluated.judgement.verdict.value,
-        seconds_traced=traced - start,
-        seconds_judged=done - traced,
-        peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     ), evaluated
 
 
@@ -183,28 +162,3 @@ def truth(delta: Delta, deleted: dict[int, str]) -> str:
         return deleted[int(str(delta.key[0]))]
     stamp = dict(delta.after.fields)["n"] if isinstance(delta.after, Entity) else delta.after
     return f"call-{stamp}"
-
-
-def main() -> None:
-    """Prints how many deltas were attributed, and how many of these rightly."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--actions", type=int, default=1000)
-    parser.add_argument("--connections", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    found, _ = measure(given.actions, given.connections, given.seed)
-    if given.json:
-        print(json.dumps(asdict(found)))
-        return
-    share = 100 * found.attributed / max(1, found.deltas)
-    print(
-        f"{found.actions} actions over {given.connections} connections, {found.transactions} "
-        f"transactions, {found.deltas} deltas: {share:.2f} % attributed, {found.wrong} wrong; "
-        f"{found.verdict}; traced in {found.seconds_traced:.1f} s, judged in "
-        f"{found.seconds_judged:.1f} s, {found.peak_mib} MiB at most"
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -3,7 +3,6 @@
     python -m lab.benchmarks.league              # prints lab/benchmarks/league/*.json as a page
     python -m lab.benchmarks.league --collect CASES  # first audits every suite in the folder CASES
     python -m lab.benchmarks.league --collect CASES --suite bfcl --each 1 --keep KEPT # one; goes on
-    python -m lab.benchmarks.league --register NAME=TASKS  # the contracts of its held-out half
     python -m lab.benchmarks.league --tasks NAME=TASKS     # first audits a file of tasks
 
 The results are those of `statediff lab audit --cases SUITE=CASES/SUITE --each N --seed 1 --json`
@@ -31,7 +30,7 @@ from statediff_lab.audit.measures import measure
 from statediff_lab.audit.suites import Effort, audit_suite
 from statediff_lab.audit.tasks import tasks_in
 from statediff_lab.audit.tries import TaskAudit
-from statediff_lab.auditing import SECONDS, audit_task, right_run
+from statediff_lab.auditing import SECONDS, audit_task
 from statediff_lab.importers.taxonomy import Cause
 from statediff_lab.importers.workers import CaseFolder, Workers
 from statediff_lab.reports.audit import audit_document, judges_document
@@ -79,25 +78,14 @@ def is_held_out(task: str) -> bool:
     return hashlib.sha256(task.encode()).digest()[0] >= 128
 
 
-def register(name: str, tasks: Path) -> None:
-    """The digests of the held-out contracts are stored; `FileExistsError` if they were before."""
-    found = {
-        task.name: digest_of_contract(right_run(task)[0].contract.data)
-        for task in tasks_in(tasks, None)
-        if is_held_out(task.name)
-    }
-    with (REGISTERED / f"{name}.json").open("x", encoding="utf-8") as file:
-        file.write(f"{json.dumps(found, indent=1)}\n")
-
-
 def digest_of_contract(text: bytes) -> str:
     """The digest that is registered."""
     return hashlib.sha256(text).hexdigest()
 
 
-def collect_tasks(name: str, tasks: Path, jobs: int, half: str = "") -> None:
-    """The stored result is that of the tasks in the file, or of one half of them."""
-    listed = [t for t in tasks_in(tasks, None) if half in ("", _half(t.name))]
+def collect_tasks(name: str, tasks: Path, jobs: int) -> None:
+    """The stored result is that of the tasks in the file."""
+    listed = tasks_in(tasks, None)
     with TemporaryDirectory(prefix="statediff-league-") as holes:
         work = partial(audit_task, replace(EFFORT, holes=Path(holes)), SECONDS)
         audits = list(work_through(work, listed, jobs, _quiet))
@@ -111,10 +99,6 @@ def collect_tasks(name: str, tasks: Path, jobs: int, half: str = "") -> None:
             audit.task: digest_of_contract(audit.contract.encode()) for audit in held_out
         }
     _store(name, document)
-
-
-def _half(task: str) -> str:
-    return "held-out" if is_held_out(task) else "development"
 
 
 def _document(
@@ -348,21 +332,15 @@ def main() -> None:
     """The page is printed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--collect", type=Path, metavar="CASES")
-    parser.add_argument("--register", metavar="NAME=TASKS")
     parser.add_argument("--tasks", metavar="NAME=TASKS")
-    parser.add_argument("--half", choices=("development", "held-out"), default="")
     parser.add_argument("--suite", choices=SUITES, help="collect this one only")
     parser.add_argument("--each", type=int, default=EFFORT.each)
     parser.add_argument("--keep", type=Path, help="where the result of each task is kept")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     given = parser.parse_args()
-    if given.register is not None:
-        name, _, tasks = given.register.partition("=")
-        register(name, Path(tasks))
-        return
     if given.tasks is not None:
         name, _, tasks = given.tasks.partition("=")
-        collect_tasks(name, Path(tasks), given.jobs, given.half)
+        collect_tasks(name, Path(tasks), given.jobs)
     if given.collect is not None:
         effort = replace(EFFORT, each=given.each, keep=given.keep)
         collect(given.collect, given.jobs, effort, given.suite)

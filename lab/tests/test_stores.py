@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from statediff_lab.dashboard.bundles import bundle_at
+from statediff_lab.dashboard.server import bundle_at
 
 from statediff.errors import BundleError
 from statediff.suite.indexing import location

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -51,18 +51,15 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Cone:
-    """The artifacts that lie in these subsystems, or are granted beside, and are old enough."""
+    """The artifacts that lie in these subsystems and are old enough."""
 
     subsystems: frozenset[str]
     as_of: int
     """The last instant that counts, in microseconds since 1970."""
-    beside: Callable[[Artifact], bool] | None = None
-    """The artifacts granted beside the subsystems; None where none are."""
 
     def grants(self, artifact: Artifact) -> bool:
         """True if the artifact is in V_a: it may be read at some time."""
-        is_beside = self.beside is not None and self.beside(artifact)
-        return artifact.subsystem in self.subsystems or is_beside
+        return artifact.subsystem in self.subsystems
 
     def holds(self, artifact: Artifact) -> bool:
         """True if the artifact could be read by then."""
@@ -136,9 +133,6 @@ class Index:
         seen = [name in cone.subsystems for name in sorted(self._codes)]
         granted = np.asarray(seen, dtype=np.bool_)
         may = granted[self._subsystem[found]] if len(granted) else found < 0
-        if cone.beside is not None:
-            there = [cone.beside(self._artifacts[p]) for p in found.tolist()]
-            may = may | np.asarray(there, dtype=np.bool_)
         return found[may]
 
 

@@ -16,11 +16,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from statediff.errors import StatediffError
 from statediff.kernel import TrialFacts
 from statediff.meta.checkpoint import Form, checkpoint, digest_of
 from statediff.meta.reference import Reference
-from statediff.meta.world import Untried, World, in_order
+from statediff.meta.world import World, in_order
 from statediff.model.verdict import Verdict
 from statediff_lab.audit.holes import Holes
 from statediff_lab.audit.tries import (
@@ -28,7 +30,6 @@ from statediff_lab.audit.tries import (
     Group,
     Heard,
     TaskAudit,
-    Try,
     Untriable,
     seeded,
     show_all,
@@ -44,7 +45,6 @@ from statediff_lab.importers.recorded import (
 )
 from statediff_lab.importers.rejudge import read_run, readable_runs
 from statediff_lab.importers.sweep import changes_of, reference_of
-from statediff_lab.importers.taxonomy import Cause
 from statediff_lab.importers.workers import Workers
 
 
@@ -217,18 +217,4 @@ def audit_from(holes: Path | None, told: Mapping[str, Any]) -> TaskAudit:
     for each in told["tries"]:
         if each["bundle"] and not (holes and (holes / each["bundle"] / "manifest.json").exists()):
             raise LookupError(each["bundle"])
-    tries = tuple(
-        Try(
-            **{
-                **each,
-                "group": Group(each["group"]),
-                "said": Said(each["said"]),
-                "causes": tuple(map(Cause, each["causes"])),
-                "ours": None if each["ours"] is None else Verdict(each["ours"]),
-            }
-        )
-        for each in told["tries"]
-    )
-    untried = tuple(Untried(**each) for each in told["untried"])
-    evidence = tuple((name, digest) for name, digest in told["evidence"])
-    return TaskAudit(**{**told, "tries": tries, "untried": untried, "evidence": evidence})
+    return TypeAdapter(TaskAudit).validate_python(told)

@@ -99,7 +99,6 @@ def in_memory(plan: BenchPlan) -> Iterator[BenchRow]:
 @measure("diff-peers", "diff")
 def beside_peers(plan: BenchPlan) -> Iterator[BenchRow]:
     """Each peer that is installed, at the size it can be asked for."""
-    yield from _peer("polars, full join", plan, plan.rows, _polars, None)
     yield from _peer(
         "datacompy (polars)", plan, plan.rows, _datacompy, BenchLimit(10, is_most=False)
     )
@@ -132,49 +131,20 @@ def _peer(
     yield time_row(title, "diff", taken["ours"], peer=taken["peer"], target=target, note=note)
 
 
-def _frames(plan: BenchPlan, rows: int) -> tuple[Any, Any, Any]:
+def _frames(plan: BenchPlan, rows: int) -> list[Any]:
     polars = import_peer("polars")
-    frames = [
+    return [
         polars.from_arrow(table(rows, changes))
         .rechunk()
         .with_columns(polars.col("id").set_sorted())
         for changes in (0, plan.changes)
     ]
-    return polars, frames[0], frames[1]
-
-
-def _polars(plan: BenchPlan, rows: int) -> Callable[[], Changes]:
-    """One full join, then the rows that are on one side only or differ in a column."""
-    pl, before, after = _frames(plan, rows)
-    others = NAMES[1:]
-
-    def join() -> Changes:
-        differs = {name: pl.col(name).ne_missing(pl.col(f"{name}_after")) for name in others}
-        one_sided = pl.col("id").is_null() | pl.col("id_after").is_null()
-        found = (
-            before.lazy()
-            .join(after.lazy(), on="id", how="full", suffix="_after")
-            .filter(one_sided | pl.any_horizontal(differs.values()))
-            .with_columns(**{f"{name}_differs": expr for name, expr in differs.items()})
-            .collect()
-        )
-        changes = set()
-        for row in found.iter_rows(named=True):
-            if row["id"] is None:
-                changes.add(("create", row["id_after"], ""))
-            elif row["id_after"] is None:
-                changes.add(("delete", row["id"], ""))
-            else:
-                changes |= {("update", row["id"], n) for n in others if row[f"{n}_differs"]}
-        return frozenset(changes)
-
-    return join
 
 
 def _datacompy(plan: BenchPlan, rows: int) -> Callable[[], Changes]:
     """Datacompy's polars comparison and its own accessors for what differs."""
     datacompy = import_peer("datacompy")
-    _, before, after = _frames(plan, rows)
+    before, after = _frames(plan, rows)
 
     def compare() -> Changes:
         found = datacompy.PolarsCompare(before, after, join_columns="id")

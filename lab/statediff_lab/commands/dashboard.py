@@ -15,7 +15,6 @@ from statediff.cli.output import print_result
 from statediff.cli.serving import require_port, serve
 from statediff.errors import UsageError
 from statediff.workspace.folders import shown
-from statediff_lab.dashboard.bundles import bundle_at
 
 if TYPE_CHECKING:
     from statediff.suite.store import Store
@@ -72,7 +71,7 @@ def _dashboard(
     from statediff.workspace.folders import write_file
     from statediff.workspace.stores import find_run, open_store
     from statediff_lab.dashboard.page import board_page
-    from statediff_lab.dashboard.server import DashboardServer
+    from statediff_lab.dashboard.server import DashboardServer, bundle_at
     from statediff_lab.opinions import signed_opinions
 
     with ExitStack() as stack:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 
+from statediff.errors import BundleError
 from statediff.evidence.package import Bundle
 from statediff.evidence.verify import Signer
+from statediff.model.values import printable
 from statediff.reports.html import trial_html
 from statediff.reports.html.page import REPORT, render
 from statediff.reports.loopback import Answering, LoopbackServer, Query, Refused, whole
+from statediff.suite.indexing import folder_of
 from statediff.suite.overview import LEVELS, SORTS
 from statediff.suite.records import Ended
 from statediff.suite.store import RunCounts, Store
+from statediff.workspace.bundles import bundle_in_copies
+from statediff.workspace.runfolders import read_trial
 from statediff_lab.comparison import CaseChange
 from statediff_lab.dashboard.comparing import JudgedSide, Pair, case_page, comparison_page
 from statediff_lab.dashboard.page import board_page
@@ -159,3 +164,23 @@ def _page(query: Query) -> int:
 def _one(query: Query, key: str) -> str | None:
     """The field; None where a form left it empty."""
     return query[key][0] or None if key in query else None
+
+
+def bundle_at(store: Store, location: str, name: str) -> Bundle:
+    """The bundle of a trial of the run at a location; `BundleError` says why there is none."""
+    where = f"{printable(location)}: trial {printable(name)}"
+    if "/" in name or name in ("", ".", ".."):
+        raise BundleError(f"{where}: no trial of a run has such a name")
+    folder = folder_of(location)
+    if folder is None or not folder.is_dir():
+        copy = bundle_in_copies(store.copies_of(location), location, name)
+        if copy is None:
+            raise BundleError(
+                f"{where}: the run's folder is on another machine, or gone; open it there, or "
+                "copy it to where this one can read it: `statediff store push RUN URL`"
+            )
+        return copy
+    kept = read_trial(folder / "trials" / name)
+    if kept.bundle is None:
+        raise BundleError(f"{where}: {kept.why}")
+    return kept.bundle

@@ -58,11 +58,9 @@ class _Checks:
         for name, role in config.roles.items():
             for at, subsystem in enumerate(role.sees):
                 yield from self._known(("roles", name, "sees", at), subsystem, known, "subsystem")
-            if not {*role.sees, *config.visibility.broadcast} & set(known):
+            if not set(role.sees) & set(known):
                 message = f"the role `{name}` sees no subsystem; everything is denied to it"
                 yield self._warning(("roles", name), message, "blind-role")
-        for at, subsystem in enumerate(config.visibility.broadcast):
-            yield from self._known(("visibility", "broadcast", at), subsystem, known, "subsystem")
         for actor, role_name in config.actors.items():
             yield from self._known(("actors", actor), role_name, tuple(config.roles), "role")
         for name in sorted(set(config.roles) - set(config.actors.values())):
@@ -72,19 +70,12 @@ class _Checks:
         config = self._config
         yield from self._twice(("causal_links",), [spec.id for spec in config.causal_links])
         yield from self._twice(("silences",), [spec.id for spec in config.silences])
-        pairs = {(s.cause, s.effect): s.outcome_changes for s in config.causal_links}
+        pairs = {(spec.cause, spec.effect) for spec in config.causal_links}
         for at, spec in enumerate(config.causal_links):
             yield from self._link(("causal_links", at), spec)
-            reverse = pairs.get((spec.effect, spec.cause))
-            if reverse is not None and spec.cause != spec.effect:
+            if (spec.effect, spec.cause) in pairs and spec.cause != spec.effect:
                 message = f"`{spec.effect}` is also declared to cause `{spec.cause}`"
                 yield self._warning(("causal_links", at), message, "circular-link")
-            if pairs[spec.cause, spec.effect] is not spec.outcome_changes:
-                message = (
-                    f"`{spec.cause}` to `{spec.effect}` is declared both to change the outcome "
-                    "and not to"
-                )
-                yield self._error(("causal_links", at), message, "contradiction")
         for at, pair in enumerate(config.silences):
             yield from self._silence(("silences", at), pair)
 
@@ -145,16 +136,8 @@ class _Checks:
             yield self._warning(("actors",), message, "unknown-actor")
 
     def plan(self) -> Iterator[Problem]:
-        plan = self._config.questions
-        balance = plan.balance
-        if balance.positive + balance.permission + balance.temporal != 100:
-            yield self._error(("questions", "balance"), "the shares do not add up to 100", "shares")
-        elif sum(plan.difficulty.values()) != 100:
-            message = "the shares do not add up to 100"
-            yield self._error(("questions", "difficulty"), message, "shares")
-        else:
-            for shortage in generate(self._corpus, self._config).shortages:
-                yield self._error(("questions",), str(shortage), "unfilled-bucket")
+        for shortage in generate(self._corpus, self._config).shortages:
+            yield self._error(("questions",), str(shortage), "unfilled-bucket")
 
     def _event_type(self, path: NodePath, name: str) -> Iterator[Problem]:
         yield from self._known(path, name, tuple(self._corpus.by_type), "event type of the log")

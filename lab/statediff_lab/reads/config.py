@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field as Described
 
@@ -37,19 +37,6 @@ class Role(Part):
     sees: Names
 
 
-class Visibility(Part):
-    """What grants access beside a role; nothing does unless it is written here."""
-
-    broadcast: Annotated[
-        tuple[Name, ...],
-        Described(description="subsystems that every known actor may read"),
-    ] = ()
-    participation: Annotated[
-        bool,
-        Described(description="true if taking part in an artifact grants reading it"),
-    ] = False
-
-
 class CausalLink(Part):
     """An effect that a cause brought about: joined by identifiers, never by closeness alone."""
 
@@ -60,7 +47,6 @@ class CausalLink(Part):
     max_gap: Duration
     mechanism: Name
     aliases: Names = ()
-    outcome_changes: bool = True
     premise: Template = "{cause} had not happened"
     outcome: Template = "{effect} have happened"
 
@@ -89,16 +75,8 @@ class SilencePair(Part):
     question: Template = "Was there {response} after {trigger}?"
 
 
-class PerspectiveBalance(Part):
-    """How perspective questions divide, in percent that add up to 100."""
-
-    positive: Share = 50
-    permission: Share = 25
-    temporal: Share = 25
-
-
 class QuestionPlan(Part):
-    """How many questions are made, of which difficulty, and how many may share a trait."""
+    """How many questions are made, and how many may share a trait."""
 
     seed: Annotated[int, Described(ge=0, description="a whole number of at least 0")] = 0
     perspective: Some = 30
@@ -111,11 +89,6 @@ class QuestionPlan(Part):
             "effect and not its cause, 0 to 100"
         ),
     ] = 50
-    balance: PerspectiveBalance = PerspectiveBalance()
-    difficulty: Annotated[
-        dict[Literal["easy", "medium", "hard"], Share],
-        Described(description="percentages of easy, medium and hard that add up to 100"),
-    ] = {"easy": 40, "medium": 40, "hard": 20}  # noqa: RUF012 - pydantic copies a default
     per_actor: Annotated[int, Described(ge=1, description="at least 1")] = 6
     per_event_type: Annotated[int, Described(ge=1, description="at least 1")] = 12
 
@@ -132,7 +105,6 @@ class EvaluationConfig(Part):
     subsystems: Annotated[tuple[Name, ...], Described(min_length=1, description="a list of names")]
     roles: Annotated[dict[Name, Role], Described(min_length=1, description="roles by name")]
     actors: Annotated[dict[Name, Name], Described(min_length=1, description="actor: role")]
-    visibility: Visibility = Visibility()
     causal_links: tuple[CausalLink, ...] = ()
     silences: tuple[SilencePair, ...] = ()
     questions: QuestionPlan = QuestionPlan()

@@ -13,8 +13,8 @@
      nothing on the way to the effect, so that the outcome stays. Its words leave the joined facts
      out, for beside those of the effect they would give the answer away, and name one event.
    * Silence: a trigger whose window has closed, with its response or without.
-3. A drawn order; then, bucket by bucket, as many as the plan asks for, of the difficulties it asks
-   for as far as there are any, none above the caps on actors and on event types.
+3. A drawn order; then, bucket by bucket, as many as the plan asks for, of each difficulty
+   as far as there are any, none above the caps on actors and on event types.
 4. All tracks shuffled together, and numbered in that order.
 
 What could not be filled is reported, never made up for from another bucket.
@@ -55,6 +55,10 @@ from statediff_lab.reads.questions import (
 from statediff_lab.statistics.draws import below, choose, lot
 
 PRESENT_SHARE: Final = 50
+PERMISSION_SHARE: Final = 25
+TEMPORAL_SHARE: Final = 25
+DIFFICULTIES: Final = {"easy": 40, "medium": 40, "hard": 20}
+"""Percentages of the questions of a bucket, as far as there are any."""
 
 
 @dataclass(frozen=True)
@@ -108,9 +112,8 @@ def generate(corpus: Corpus, config: EvaluationConfig) -> QuestionSet:
 
 
 def _quotas(plan: QuestionPlan) -> Mapping[Track, Mapping[Bucket, int]]:
-    balance = plan.balance
-    permission = plan.perspective * balance.permission // 100
-    temporal = plan.perspective * balance.temporal // 100
+    permission = plan.perspective * PERMISSION_SHARE // 100
+    temporal = plan.perspective * TEMPORAL_SHARE // 100
     present = plan.silence * PRESENT_SHARE // 100
     unlinked = plan.counterfactual * plan.unlinked // 100
     return {
@@ -142,7 +145,7 @@ class _Picker:
 
     def take(self, bucket: Bucket, wanted: int) -> list[Candidate]:
         pool = [c for _, _, c in sorted(self._pools.get(bucket, ()), key=lambda d: d[:2])]
-        left = self._shares(wanted)
+        left = _shares(wanted)
         taken: list[Candidate] = []
         # First as the difficulties ask, then whatever is left.
         for strict in (True, False):
@@ -156,13 +159,6 @@ class _Picker:
                     taken.append(candidate)
         return taken
 
-    def _shares(self, wanted: int) -> dict[str, int]:
-        plan = self._plan.difficulty
-        shares: dict[str, int] = {"easy": 0, "medium": 0, "hard": 0}
-        shares |= {level: wanted * percent // 100 for level, percent in plan.items()}
-        shares["medium"] += wanted - sum(shares.values())
-        return shares
-
     def _fits(self, it: Candidate) -> bool:
         plan = self._plan
         if (
@@ -175,6 +171,13 @@ class _Picker:
         self._actors[it.actor] += 1
         self._types[it.event_type] += 1
         return True
+
+
+def _shares(wanted: int) -> dict[str, int]:
+    """How many of each difficulty are asked for."""
+    shares = {level: wanted * percent // 100 for level, percent in DIFFICULTIES.items()}
+    shares["medium"] += wanted - sum(shares.values())
+    return shares
 
 
 def _question(name: str, it: Candidate) -> Question:
@@ -386,7 +389,7 @@ def counterfactuals(corpus: Corpus, config: EvaluationConfig) -> Iterator[Candid
         if actor is None:
             continue
         known = premises[link.spec.id]
-        near = known.beside(link, seed) if link.spec.outcome_changes else None
+        near = known.beside(link, seed)
         for bucket, premise in ((Bucket.LINKED, link.cause), (Bucket.UNLINKED, near)):
             if premise is not None and known.names_one(premise):
                 yield _counterfactual(corpus, link, bucket, known.words(premise), actor)
@@ -399,7 +402,7 @@ def _counterfactual(
     ends = [_artifacts_of(corpus, cause), _artifacts_of(corpus, effect)]
     as_of = end_of_day(max(effect.at, *(a.readable_from for told in ends for a in told)))
     truth = CounterfactualTruth(
-        spec.outcome_changes and bucket is Bucket.LINKED,
+        bucket is Bucket.LINKED,
         frozenset(map(fold_mechanism, (spec.mechanism, *spec.aliases))),
         cause.id,
         effect.id,

@@ -57,11 +57,6 @@ class PerspectiveTruth:
     blocked: frozenset[str]
     """Subsystems that tell of it and that the actor may not read."""
 
-    @property
-    def needed(self) -> frozenset[str]:
-        """The artifacts to be fetched."""
-        return self.evidence
-
 
 @dataclass(frozen=True)
 class CounterfactualTruth:
@@ -81,11 +76,6 @@ class CounterfactualTruth:
         """The artifacts of both ends."""
         return self.cause_evidence | self.effect_evidence
 
-    @property
-    def needed(self) -> frozenset[str]:
-        """The artifacts to be fetched."""
-        return self.evidence
-
 
 @dataclass(frozen=True)
 class SilenceTruth:
@@ -95,11 +85,6 @@ class SilenceTruth:
     space: frozenset[str]
     evidence: frozenset[str]
     """Artifacts of the response; none where there is none."""
-
-    @property
-    def needed(self) -> frozenset[str]:
-        """The artifacts to be fetched."""
-        return self.space
 
 
 Truth = PerspectiveTruth | CounterfactualTruth | SilenceTruth

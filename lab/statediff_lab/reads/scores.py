@@ -103,6 +103,11 @@ def is_correct(question: Question, share: tuple[int, int]) -> bool:
     return right * denominator >= whole * numerator
 
 
+def needed(truth: Truth) -> frozenset[str]:
+    """The artifacts to be fetched: the search space of a silence, else the evidence."""
+    return truth.space if isinstance(truth, SilenceTruth) else truth.evidence
+
+
 def _recall(given: tuple[str, ...], wanted: frozenset[str]) -> tuple[int, int]:
     """The share of what was wanted that was given; all of it where nothing was."""
     return (len(wanted.intersection(given)), len(wanted)) if wanted else (1, 1)
@@ -234,8 +239,8 @@ class Scorer:
             violating=len(violating),
             leaked=sum(c.is_delivered for c in violating),
             others=len(case.trace.calls) - len(calls),
-            needed=len(question.truth.needed),
-            fetched=len(valid & question.truth.needed),
+            needed=len(needed(question.truth)),
+            fetched=len(valid & needed(question.truth)),
             cited=len(cited),
             cited_unknown=len(cited) - len(known),
             cited_outside=len(known) - len(inside),
@@ -285,8 +290,8 @@ def _trajectory(
     """
     horizon = _share(calls, sum(call.by_horizon for call in calls))
     coverage = float(bool(calls))
-    if truth.needed:
-        coverage = len(valid & truth.needed) / len(truth.needed)
+    if needed(truth):
+        coverage = len(valid & needed(truth)) / len(needed(truth))
     match truth:
         case PerspectiveTruth():
             denied = float(bool(calls) and is_backed)

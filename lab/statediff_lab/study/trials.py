@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from pydantic import TypeAdapter
+
 from statediff.meta.checkpoint import Form
 from statediff.meta.reference import Reference
 from statediff.meta.world import Fault, Untried, World
@@ -120,23 +122,8 @@ class ScoredCase(StudyCase):
 
 
 def scored_from(told: Mapping[str, Any]) -> ScoredCase:
-    """The scored case that `asdict` wrote, by way of JSON; what reviewers say is not kept."""
-    opinions = {
-        name: EvaluatorOpinion(**{**opinion, "verdict": Verdict(opinion["verdict"])})
-        for name, opinion in told["opinions"].items()
-    }
-    return ScoredCase(
-        **{
-            **told,
-            "origin": Origin(told["origin"]),
-            "label": Label(told["label"]),
-            "opinions": opinions,
-            "seconds": (),
-            "looks": (),
-            "told": (),
-            "untried": tuple(Untried(**each) for each in told["untried"]),
-        }
-    )
+    """The scored case that `asdict` wrote, by way of JSON."""
+    return TypeAdapter(ScoredCase).validate_python(told)
 
 
 SCORED: Final[Form[ScoredCase]] = Form("study", scored_from)

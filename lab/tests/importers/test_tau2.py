@@ -25,7 +25,7 @@ from statediff_lab.importers.sweep import reference_of
 from statediff_lab.importers.tau2.suite import Tau2, open_cases
 from statediff_lab.importers.workers import CaseFolder, Workers
 
-from lab.tests.importers.conftest import SAMPLES, stripped
+from lab.tests.importers.conftest import SAMPLES
 from lab.tests.importers.test_tau2_compat import LENT, folder, line, parsed
 from statediff.errors import InputError
 from statediff.kernel import Evaluated, evaluate, replay
@@ -74,20 +74,6 @@ def against(evaluated: Evaluated) -> list[str]:
 
 
 # ---------------------------------------------------------------- compatible mode
-
-
-@pytest.mark.parametrize("path", [SAMPLE, MOCK], ids=["sample", "mock"])
-def test_the_recorded_comparison_is_reproduced_with_every_label_stripped(path: Path) -> None:
-    suite = opened(path)
-    for file in suite.files:
-        for read in read_lines(file.path):
-            assert isinstance(read, RunLine)
-            run, labels = suite.run(file.domain, parse(read))
-            bare, _ = suite.run(
-                file.domain, parse(RunLine(read.file, read.number, stripped(read.data)))
-            )
-            assert bare.raw == run.raw
-            assert suite.compat(bare).passes is labels.compat
 
 
 def checked_mutants(path: Path) -> int:
@@ -244,15 +230,6 @@ def test_mutants_match_where_they_are_right_and_nowhere_else() -> None:
         assert outcome is wanted[mutant["kind"]], mutant["mutant_id"]
         seen.add(mutant["kind"])
     assert len(seen) >= 9
-
-
-@pytest.mark.parametrize("path", [SAMPLE, MOCK], ids=["sample", "mock"])
-def test_an_agent_that_does_nothing_matches_declared_noops_only(path: Path) -> None:
-    suite = opened(path)
-    for task in suite.tasks():
-        trial = suite.still(task)
-        if judged(trial).judgement.verdict is Verdict.MATCH:
-            assert trial.contract.content.noop, task
 
 
 def test_a_transfer_that_the_task_asks_for_is_missed_where_nothing_else_is_wanted() -> None:

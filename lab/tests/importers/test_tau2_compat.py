@@ -19,7 +19,7 @@ from statediff_lab.importers.tau2.format import (
 )
 from statediff_lab.importers.tau2.suite import components, open_cases
 
-from statediff.errors import InputError, UsageError
+from statediff.errors import InputError
 
 LIBRARY = {
     "books": {
@@ -152,20 +152,6 @@ def test_a_reward_that_rests_on_more_than_the_files_is_not_computed() -> None:
     assert found.reward(("DB", "COMMUNICATE")) == 1.0
 
 
-def test_labels_never_reach_the_run(tmp_path: Path) -> None:
-    suite = open_cases(folder(tmp_path))
-    run, labels = suite.run("library", parsed(line()))
-    assert labels.compat is True
-    assert labels.official is True
-    assert "official" not in run.raw
-    assert run.raw["labels"] == {"recorded_task": {"gold_key": "g"}}
-    bare, unknown = suite.run(
-        "library", parsed(line(official=None, labels={"recorded_task": {"gold_key": "g"}}))
-    )
-    assert suite.compat(bare) == suite.compat(run)
-    assert unknown.compat is None
-
-
 @pytest.mark.parametrize(
     ("delta", "why"),
     [
@@ -223,11 +209,6 @@ def test_a_broken_run_spoils_no_other(tmp_path: Path, broken: dict[str, Any]) ->
     run, _ = suite.run("library", parsed(line(run_id="run-2")))
     assert suite.compat(run).passes
     assert suite.prepare(run).contract.content.require
-
-
-def test_a_folder_without_runs_is_no_suite(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"expected runs_DOMAIN\.jsonl\.gz"):
-        open_cases(tmp_path)
 
 
 @pytest.mark.parametrize("data", [b"[1, 2", b'[1], "x": 2', b'{"a": 1, "a": 2}', b"\x1f\x8bno"])

@@ -58,7 +58,6 @@ def test_five_packs_ship_and_no_two_share_a_type_of_event() -> None:
         (b"roles:", b"roles:\n  unused: {sees: [zoom]}", ("warning", "unused-role")),
         (b"sees: []", b"sees: []", ("warning", "blind-role")),
         (b"ghost: nobody", b"ghost: nobody", ("error", "unknown-name")),
-        (b"zone: UTC", b"zone: UTC\nquestions: {balance: {positive: 90}}", ("error", "shares")),
         (b"zone: UTC", b"zone: UTC", ("error", "unfilled-bucket")),
     ],
 )  # fmt: skip
@@ -70,18 +69,6 @@ def test_each_kind_of_mistake_is_named(old: bytes, new: bytes, expected: tuple[s
 def test_artifacts_that_events_name_must_exist() -> None:
     corpus = corpus_of([event("e", "x", 1, artifacts=("gone",))], [artifact("a", "cellar")])
     assert {("error", "missing-artifact"), ("error", "unknown-subsystem")} <= codes(CONFIG, corpus)
-
-
-def test_contradicting_links_are_an_error() -> None:
-    more = b"""  - id: again
-    cause: incident_opened
-    effect: contact_summarized
-    join: [incident]
-    max_gap: 1d
-    mechanism: x
-    outcome_changes: false
-silences:"""
-    assert ("error", "contradiction") in codes(CONFIG.replace(b"silences:", more, 1), world())
 
 
 @pytest.mark.parametrize(

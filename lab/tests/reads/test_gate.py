@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from statediff_lab.reads.config import EvaluationConfig, parse_config
+from statediff_lab.reads.config import EvaluationConfig
 from statediff_lab.reads.gate import CallKind, Gate, ReadOutcome, citing, window
-from statediff_lab.reads.log import Corpus, corpus_of
+from statediff_lab.reads.log import Corpus
 from statediff_lab.reads.questions import Asked, Track
 
-from lab.tests.reads.office import CONFIG, DAY, artifact
+from lab.tests.reads.office import DAY
 from statediff.reads.index import Index
 from statediff.reads.library import NOT_THERE
 
@@ -52,23 +52,6 @@ def test_nobody_unknown_sees_anything(office: EvaluationConfig, corpus: Corpus, 
     assert it.search("meeting") == {"results": []}
     assert it.fetch("z1") is None
     assert window(corpus, office, it.asked) == ()
-
-
-def test_taking_part_grants_nothing_unless_the_configuration_says_so(corpus: Corpus) -> None:
-    opened = CONFIG + b"\nvisibility: {participation: true}\n"
-    for config, seen in ((CONFIG, False), (opened, True)):
-        it = gate(parse_config(config, "c").content, corpus, "patty")
-        assert (it.fetch("t1") is not None) is seen
-    # Somebody who is not known has taken part in nothing.
-    config = parse_config(opened, "c").content
-    stranger = corpus_of((), [artifact("a", "zoom", people=("stranger",))])
-    assert gate(config, stranger, "stranger").fetch("a") is None
-
-
-def test_broadcast_reaches_every_known_actor(corpus: Corpus) -> None:
-    config = parse_config(CONFIG + b"\nvisibility: {broadcast: [jira]}\n", "c").content
-    assert gate(config, corpus, "eve").fetch("j1") is not None
-    assert gate(config, corpus, "stranger").fetch("j1") is None
 
 
 @pytest.mark.parametrize(
