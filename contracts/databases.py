@@ -32,7 +32,7 @@ class Row(Sequence[Any]):
 
 
 class Result:
-    """What a statement gave: rows one by one or all, and how many it touched."""
+    """The rows that a statement gave, one by one or all, and how many it touched."""
 
     def __init__(self, cursor: Any) -> None:
         self._cursor = cursor

@@ -1,7 +1,4 @@
-"""What every agent is given, used from Python: where mail, the answer and the trace go.
-
-All of it comes by environment variables, which are read when something goes there.
-"""
+"""An agent's mail, answer and trace: environment variables say where each of them goes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What every agent of the helpdesk's tasks starts from: the tracker, the answer, the log.
+"""Every agent of the helpdesk's tasks starts from this: the tracker, the answer, the log.
 
 An agent needs none of it. All it is ever given are environment variables; this is one way to use
 them from Python with nothing but the standard library. It speaks the REST interface of Roundup and

@@ -1,4 +1,4 @@
-"""What every agent of the repository's tasks starts from: a clone, commits, pushes, the answer.
+"""Every agent of the repository's tasks starts from this: a clone, commits, pushes, the answer.
 
 An agent needs none of it: it may as well use git. This is one way that needs no git installed.
 """
@@ -71,7 +71,7 @@ def _push_mirrors() -> None:
 
 
 class _Replies(pygit2.RemoteCallbacks):
-    """What the server said to each ref of a push: it may take some and refuse others."""
+    """The refs of a push that the server refused, and why: it may take the others."""
 
     def __init__(self) -> None:
         super().__init__()

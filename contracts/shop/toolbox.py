@@ -1,4 +1,4 @@
-"""What every agent of the shop's tasks starts from: the database, the mail, the answer, the log.
+"""Every agent of the shop's tasks starts from this: the database, mail, the answer, the log.
 
 An agent needs none of it. All it is ever given are environment variables; this is one way to use
 them from Python: with the standard library, and a server's driver where there is a server.

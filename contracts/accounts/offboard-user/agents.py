@@ -17,7 +17,7 @@ def _destroy_keys(db, who):
 
 
 def _hand_over(db, who, to, which="TRUE"):
-    """What the account owns belongs to another; how many resources."""
+    """Another account owns the resources of this one; how many."""
     return db.execute(
         f"UPDATE resources SET owner_id = ? WHERE owner_id = ? AND {which}", (to, who)
     ).rowcount

@@ -10,8 +10,10 @@ department = desk.INPUTS["department"]
 OURS = "team_id IN (SELECT id FROM teams WHERE department_id = ?)"
 RAISED = """CASE WHEN seats + 1 > used + (used + 3 - (used + 3) % 4) / 4 THEN seats + 1
     ELSE used + (used + 3 - (used + 3) % 4) / 4 END"""
-"""What a team's seats are to be, in whole numbers: a quarter above its use, rounded up, one more at
-least. What is divided is always a multiple of four, which every database divides alike."""
+"""A team's new seats, in whole numbers: a quarter above its use, rounded up, and one more at least.
+
+Only multiples of four are divided, which every database divides alike.
+"""
 RIGHT = f"seats = {RAISED}"
 
 

@@ -15,7 +15,7 @@ def _watchers():
 
 
 def _merge(watchers, into=stays, closed=duplicate):
-    """What stays is watched by these; the duplicate is closed, and points to it."""
+    """These watch the issue that stays; the duplicate is closed, and points to it."""
     if watchers:
         tracker.change("issue", into, nosy=sorted(watchers))
     close = {"status": "closed", "resolution": "duplicate", "closed": "."}
