@@ -26,7 +26,8 @@ def careful():
 def alternative():
     """Reference: the same, with the leaver's level written as that of ordinary members."""
     level = levels["users"][leaver]
-    chat.set_powers(warehouse, users={successor: level, leaver: levels["users_default"]})
+    users = {**levels["users"], successor: level, leaver: levels["users_default"]}
+    chat.set_state(warehouse, "m.room.power_levels", {**levels, "users": users})
     chat.answer(successor=successor, level=level)
 
 
