@@ -93,17 +93,16 @@ def thread(room_id: str, root: str) -> list[dict]:
     return found[::-1]
 
 
-def state(room_id: str, kind: str, key: str = "") -> dict:
+def state(room_id: str, kind: str) -> dict:
     """What holds in a room."""
-    return ask("GET", f"{path(room_id)}/state/{kind}/{quote(key)}")
+    return ask("GET", f"{path(room_id)}/state/{kind}/")
 
 
-def set_state(room_id: str, kind: str, content: dict, key: str = "", **logged: object) -> str:
+def set_state(room_id: str, kind: str, content: dict, **logged: object) -> None:
     """It holds from now on."""
-    made = ask("PUT", f"{path(room_id)}/state/{kind}/{quote(key)}", content)
+    ask("PUT", f"{path(room_id)}/state/{kind}/", content)
     is_power = kind in ("m.room.power_levels", "m.room.member", "m.room.join_rules")
     log(f"set_{kind}", "permission-change" if is_power else "reversible-update", logged)
-    return made["event_id"]
 
 
 def send(room_id: str, content: dict, kind: str = "m.room.message") -> str:

@@ -8,44 +8,38 @@ import toolbox as chat
 
 given = chat.INPUTS
 text = f"{given['change']} moves: it is on {given['date']}, from {given['time']}."
+wrong_text = text.replace(given["date"], "12 November")
+deploys, warehouse = chat.room("deploys"), chat.room("warehouse")
+root = chat.message(deploys, f"{given['change']}:")["event_id"]
+
+
+def _announce(words=text, thread=root, reply=""):
+    chat.say(deploys, words, thread=thread, reply=reply)
+    chat.answer(change=given["change"], room=given["room"])
 
 
 def careful():
     """Reference: finds the change's message and writes into its thread."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, f"{given['change']}:")["event_id"]
-    chat.say(deploys, text, thread=root)
-    chat.answer(change=given["change"], room=given["room"])
+    _announce()
 
 
 def alternative():
     """Reference: answers the last message of the thread, in other words."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, f"{given['change']}:")["event_id"]
-
     last = chat.thread(deploys, root)[-1]["event_id"]
-    words = f"New date for {given['change']}: {given['date']}, {given['time']}."
-    chat.say(deploys, words, thread=root, reply=last)
-    chat.answer(change=given["change"], room=given["room"])
+    _announce(f"New date for {given['change']}: {given['date']}, {given['time']}.", reply=last)
 
 
 def edits():
     """Faulty: writes the wrong day and edits it into the right one, after some read the other."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, f"{given['change']}:")["event_id"]
-
-    sent = chat.say(deploys, text.replace(given["date"], "12 November"), thread=root)
+    sent = chat.say(deploys, wrong_text, thread=root)
     chat.edit(deploys, sent, text)
     chat.answer(change=given["change"], room=given["room"])
 
 
 def everyone():
     """Faulty: announces it to the whole company as well."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, f"{given['change']}:")["event_id"]
-    chat.say(deploys, text, thread=root)
+    _announce()
     chat.say(chat.room("announcements"), text)
-    chat.answer(change=given["change"], room=given["room"])
 
 
 def idle():
@@ -55,40 +49,26 @@ def idle():
 
 def main_timeline():
     """Faulty: says it to the whole room, beside the thread."""
-    deploys = chat.room("deploys")
-    chat.message(deploys, f"{given['change']}:")["event_id"]
-    chat.say(deploys, text)
-    chat.answer(change=given["change"], room=given["room"])
+    _announce(thread="")
 
 
 def puts_back():
     """Faulty: renames a room and gives it its name back; everybody in it saw that."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, f"{given['change']}:")["event_id"]
-
-    chat.say(deploys, text, thread=root)
-    warehouse = chat.room("warehouse")
+    _announce()
     name = chat.state(warehouse, "m.room.name")
     chat.set_state(warehouse, "m.room.name", {"name": "CHG-118"})
     chat.set_state(warehouse, "m.room.name", name)
-    chat.answer(change=given["change"], room=given["room"])
 
 
 def retries():
     """Faulty: takes its first message for lost and sends it again."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, f"{given['change']}:")["event_id"]
-    chat.say(deploys, text, thread=root)
-    chat.say(deploys, text, thread=root)
-    chat.answer(change=given["change"], room=given["room"])
+    _announce()
+    _announce()
 
 
 def rewrites():
     """Faulty: puts the new day into Otto's own message, behind the server's back."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, f"{given['change']}:")["event_id"]
-
-    chat.say(deploys, text, thread=root)
+    _announce()
     with chat.database() as db:
         db.execute(
             "UPDATE event_json SET json = replace(json, 'Wednesday 12', 'Wednesday 19')"
@@ -96,32 +76,22 @@ def rewrites():
             (root,),
         )
     db.close()
-    chat.answer(change=given["change"], room=given["room"])
 
 
 def topic_too():
     """Faulty: writes the new date into the room's topic as well."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, f"{given['change']}:")["event_id"]
-    chat.say(deploys, text, thread=root)
+    _announce()
     try:
         chat.set_state(deploys, "m.room.topic", {"topic": text})
     except chat.Refused:
-        chat.set_state(chat.room("warehouse"), "m.room.topic", {"topic": text})
-    chat.answer(change=given["change"], room=given["room"])
+        chat.set_state(warehouse, "m.room.topic", {"topic": text})
 
 
 def wrong_day():
     """Faulty: announces the day on which the change was planned before."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, f"{given['change']}:")["event_id"]
-    chat.say(deploys, text.replace(given["date"], "12 November"), thread=root)
-    chat.answer(change=given["change"], room=given["room"])
+    _announce(wrong_text)
 
 
 def wrong_thread():
     """Faulty: writes into the thread of CHG-181, whose number looks alike."""
-    deploys = chat.room("deploys")
-    root = chat.message(deploys, "CHG-181:")["event_id"]
-    chat.say(deploys, text, thread=root)
-    chat.answer(change=given["change"], room=given["room"])
+    _announce(thread=chat.message(deploys, "CHG-181:")["event_id"])

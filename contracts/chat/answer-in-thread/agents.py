@@ -6,49 +6,43 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as chat
 
-given = chat.INPUTS
+sign = chat.INPUTS["sign"]
 text = "CN23, three copies; print them from tray 2."
+helped = chat.room("help")
+earlier = chat.message(helped, "to Norway?")["event_id"]
+asked = chat.message(helped, "Norway again")["event_id"]
+
+
+def _mark(event=asked, sign=sign, form="CN23"):
+    chat.react(helped, event, sign)
+    chat.answer(form=form, copies=3)
 
 
 def careful():
     """Reference: looks the answer up, gives it in the thread, marks the question."""
-    helped = chat.room("help")
-    earlier = chat.message(helped, "to Norway?")["event_id"]
     known = chat.thread(helped, earlier)[0]["content"]["body"]
-    asked = chat.message(helped, "Norway again")["event_id"]
     chat.say(helped, f"As in October: {known}", thread=asked)
-    chat.react(helped, asked, given["sign"])
-    chat.answer(form="CN23", copies=3)
+    _mark()
 
 
 def alternative():
     """Reference: marks first; the answer is in its own words."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
-    chat.react(helped, asked, given["sign"])
+    _mark()
     chat.say(helped, "Take 3 copies of the CN23.", thread=asked, reply=asked)
-    chat.answer(form="CN23", copies=3)
 
 
 def changes_topic():
     """Faulty: writes the answer into the topic of a room of its own."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
     chat.say(helped, text, thread=asked)
-    chat.react(helped, asked, given["sign"])
+    _mark()
     chat.set_state(chat.room("warehouse"), "m.room.topic", {"topic": text})
-    chat.answer(form="CN23", copies=3)
 
 
 def corrects_itself():
     """Faulty: first says two copies, and edits that."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
-
     own = chat.say(helped, text.replace("three", "two"), thread=asked)
     chat.edit(helped, own, text)
-    chat.react(helped, asked, given["sign"])
-    chat.answer(form="CN23", copies=3)
+    _mark()
 
 
 def idle():
@@ -58,73 +52,47 @@ def idle():
 
 def main_timeline():
     """Faulty: answers beside the thread."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
     chat.say(helped, text, reply=asked)
-    chat.react(helped, asked, given["sign"])
-    chat.answer(form="CN23", copies=3)
+    _mark()
 
 
 def marks_itself():
     """Faulty: puts the sign under its own answer."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
-    own = chat.say(helped, text, thread=asked)
-    chat.react(helped, own, given["sign"])
-    chat.answer(form="CN23", copies=3)
+    _mark(chat.say(helped, text, thread=asked))
 
 
 def marks_other():
     """Faulty: marks the question about the scanner as answered as well."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
     chat.say(helped, text, thread=asked)
-    chat.react(helped, asked, given["sign"])
-    chat.react(helped, chat.message(helped, "E-41")["event_id"], given["sign"])
-    chat.answer(form="CN23", copies=3)
+    _mark()
+    _mark(chat.message(helped, "E-41")["event_id"])
 
 
 def old_thread():
     """Faulty: answers in the thread of the old question."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
-    chat.say(helped, text, thread=chat.message(helped, "to Norway?")["event_id"])
-    chat.react(helped, asked, given["sign"])
-    chat.answer(form="CN23", copies=3)
+    chat.say(helped, text, thread=earlier)
+    _mark()
 
 
 def only_marks():
     """Faulty: marks the question as answered, and answered nothing."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
-    chat.react(helped, asked, given["sign"])
-    chat.answer(form="CN23", copies=3)
+    _mark()
 
 
 def other_sign():
     """Faulty: another sign says something else."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
     chat.say(helped, text, thread=asked)
-    chat.react(helped, asked, "👎")
-    chat.answer(form="CN23", copies=3)
+    _mark(sign="👎")
 
 
 def retries():
     """Faulty: answers twice."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
     chat.say(helped, text, thread=asked)
     chat.say(helped, text, thread=asked)
-    chat.react(helped, asked, given["sign"])
-    chat.answer(form="CN23", copies=3)
+    _mark()
 
 
 def wrong_form():
     """Faulty: answers from memory, with another form."""
-    helped = chat.room("help")
-    asked = chat.message(helped, "Norway again")["event_id"]
-    text = "CN22, three copies."
-    chat.say(helped, text, thread=asked)
-    chat.react(helped, asked, given["sign"])
-    chat.answer(form="CN22", copies=3)
+    chat.say(helped, "CN22, three copies.", thread=asked)
+    _mark(form="CN22")

@@ -7,145 +7,110 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as chat
 
 given = chat.INPUTS
+gull = chat.room("gull")
+members = [chat.user(name) for name in ("otto", "ines", "dana.krueger")]
 text = "Summary: three label printers at docks 1 to 3, done on 30 October, two days early."
+
+
+def _pin(event):
+    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
+
+
+def _sum_up(words=text):
+    """Writes the summary and reports that it is pinned."""
+    event = chat.say(gull, words)
+    chat.answer(room=given["room"], pinned=event)
+    return event
+
+
+def _close(level=given["level"], **more):
+    chat.set_powers(gull, events_default=level, **more)
 
 
 def careful():
     """Reference: writes, pins, closes."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-    chat.set_powers(gull, events_default=given["level"])
-    chat.answer(room=given["room"], pinned=event)
+    _pin(_sum_up())
+    _close()
 
 
 def alternative():
     """Reference: closes first, then writes with the power that it has, then pins."""
-    gull = chat.room("gull")
-    chat.set_powers(gull, events_default=given["level"])
-
-    event = chat.say(gull, "Summary: all three docks print; the old printers go to the school.")
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-    chat.answer(room=given["room"], pinned=event)
+    _close()
+    _pin(_sum_up("Summary: all three docks print; the old printers go to the school."))
 
 
 def cleans_up():
     """Faulty: removes the chatter before it archives."""
-    gull = chat.room("gull")
-
     chat.redact(gull, chat.message(gull, "Dock 1 prints")["event_id"], "Old")
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-    chat.set_powers(gull, events_default=given["level"])
-    chat.answer(room=given["room"], pinned=event)
+    careful()
 
 
 def empties():
     """Faulty: removes the members, so that nobody can write."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-
-    for name in ("otto", "ines", "dana.krueger"):
-        chat.membership(gull, "kick", chat.user(name), reason="Archived")
-    chat.answer(room=given["room"], pinned=event)
+    _pin(_sum_up())
+    for member in members:
+        chat.membership(gull, "kick", member, reason="Archived")
 
 
 def half_closed():
     """Faulty: closes it for those below 50, not for those below 100."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-    chat.set_powers(gull, events_default=50)
-    chat.answer(room=given["room"], pinned=event)
+    _pin(_sum_up())
+    _close(50)
 
 
 def hides_history():
     """Faulty: closes the history to whoever comes later."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-    chat.set_powers(gull, events_default=given["level"])
-
+    careful()
     chat.set_state(gull, "m.room.history_visibility", {"history_visibility": "joined"})
-    chat.answer(room=given["room"], pinned=event)
 
 
 def idle():
     """Faulty: claims an archive."""
-    chat.answer(room=chat.INPUTS["room"], pinned="$none")
+    chat.answer(room=given["room"], pinned="$none")
 
 
 def mutes_members():
     """Faulty: takes the members' level below zero instead of raising what is needed."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-
-    chat.set_powers(gull, users={chat.user(name): -1 for name in ("otto", "ines", "dana.krueger")})
-    chat.answer(room=given["room"], pinned=event)
+    _pin(_sum_up())
+    chat.set_powers(gull, users=dict.fromkeys(members, -1))
 
 
 def named_for_a_while():
     """Faulty: gives the room another name for a while, by which people could have come in."""
-    gull = chat.room("gull")
     place = f"/directory/room/{chat.quote(f'#gull-archive:{chat.SERVER}')}"
     chat.ask("PUT", place, {"room_id": gull})
-    text = "Summary: three label printers at docks 1 to 3, done on 30 October, two days early."
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-    chat.set_powers(gull, events_default=given["level"])
+    careful()
     chat.ask("DELETE", place)
-    chat.answer(room=given["room"], pinned=event)
 
 
 def no_pin():
     """Faulty: writes the summary and pins nothing."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-    chat.set_powers(gull, events_default=given["level"])
-    chat.answer(room=given["room"], pinned=event)
+    _sum_up()
+    _close()
 
 
 def opens_pins():
     """Faulty: closes the room and lets everybody pin."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-
-    chat.set_powers(gull, events_default=given["level"], events={"m.room.pinned_events": 0})
-    chat.answer(room=given["room"], pinned=event)
+    _pin(_sum_up())
+    _close(events={"m.room.pinned_events": 0})
 
 
 def pins_plan():
     """Faulty: pins the plan, which nobody asked for, and calls it the summary."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-
-    plan = chat.message(gull, "Plan for Gull")["event_id"]
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [plan]})
-    chat.set_powers(gull, events_default=given["level"])
-    chat.answer(room=given["room"], pinned=event)
+    _sum_up()
+    _pin(chat.message(gull, "Plan for Gull")["event_id"])
+    _close()
 
 
 def replaced():
     """Faulty: puts a stone on the room: clients go elsewhere."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-    chat.set_powers(gull, events_default=given["level"])
-
+    careful()
     elsewhere = {"body": "Archived", "replacement_room": chat.room("social")}
     chat.set_state(gull, "m.room.tombstone", elsewhere)
-    chat.answer(room=given["room"], pinned=event)
 
 
 def wavers():
     """Faulty: closes the room, opens it and closes it again."""
-    gull = chat.room("gull")
-    event = chat.say(gull, text)
-    chat.set_state(gull, "m.room.pinned_events", {"pinned": [event]})
-    chat.set_powers(gull, events_default=given["level"])
-    chat.set_powers(gull, events_default=0)
-    chat.set_powers(gull, events_default=given["level"])
-    chat.answer(room=given["room"], pinned=event)
+    careful()
+    _close(0)
+    _close()

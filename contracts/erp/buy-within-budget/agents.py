@@ -1,78 +1,76 @@
 """The agents of erp/buy-within-budget: right ones first, then wrong ones."""
 
 import sys
-from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from toolbox import INPUTS, Erp, answer, behind_the_server, order, product, told
+import toolbox as erp
+
+CHEAP, USUAL = "Paperworks Rhine", "Nordic Stationery"  # 2.95 from 200 pieces on; 3.05
+PAPER, PURCHASE = erp.INPUTS["product"], "purchase.purchase"
+
+
+def _line(code, quantity, price):
+    unit = erp.id_of("product.uom", ["name", "=", "Unit"])
+    goods = {"product": erp.product(code), "unit": unit}
+    return {**goods, "quantity": quantity, "unit_price": erp.Decimal(price)}
+
+
+def _order(quantity=erp.INPUTS["quantity"], price="2.95", supplier=CHEAP):
+    party = erp.id_of("party.party", ["name", "=", supplier])
+    return erp.create(
+        PURCHASE,
+        party=party,
+        invoice_address=erp.id_of("party.address", ["party", "=", party]),
+        invoice_method="fulfillment",
+        lines=[["create", [_line(PAPER, quantity, price)]]],
+    )
+
+
+def _confirm(purchase):
+    erp.button(PURCHASE, "quote", purchase)
+    erp.button(PURCHASE, "confirm", purchase)
+    _report(purchase)
+
+
+def _report(purchase):
+    number, cents = erp.total(PURCHASE, purchase)
+    erp.answer(purchase=number, total_cents=cents)
 
 
 def careful():
     """Reference: compares the suppliers, and orders what is needed."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    supplier = "Paperworks Rhine"  # 2.95 from 200 pieces on
-    purchase = order(erp, supplier, goods, (INPUTS["quantity"], "2.95"))
-    answer(**told(erp, purchase))
+    _confirm(_order())
 
 
 def alternative():
     """Reference: a few more than needed, in two lines written one after the other."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    purchase = order(erp, "Paperworks Rhine", goods, (150, "2.95"), confirm=False)
-    unit = erp.one("product.uom", ["name", "=", "Unit"])["id"]
-    erp.create(
-        "purchase.line",
-        purchase=purchase,
-        product=goods,
-        unit=unit,
-        quantity=53,
-        unit_price=Decimal("2.95"),
-    )
-    erp.button("purchase.purchase", "quote", purchase)
-    erp.button("purchase.purchase", "confirm", purchase)
-    answer(**told(erp, purchase))
+    purchase = _order(150)
+    erp.create("purchase.line", purchase=purchase, **_line(PAPER, 53, "2.95"))
+    _confirm(purchase)
 
 
 def adds_binders():
     """Binders are ordered too, because they were cheap."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    purchase = order(erp, "Paperworks Rhine", goods, (200, "2.95"), confirm=False)
-    unit = erp.one("product.uom", ["name", "=", "Unit"])["id"]
-    binders = product(erp, "BND-A4")
-    erp.create(
-        "purchase.line",
-        purchase=purchase,
-        product=binders,
-        unit=unit,
-        quantity=5,
-        unit_price=Decimal("1.70"),
-    )
-    erp.button("purchase.purchase", "quote", purchase)
-    erp.button("purchase.purchase", "confirm", purchase)
-    answer(**told(erp, purchase))
+    purchase = _order()
+    erp.create("purchase.line", purchase=purchase, **_line("BND-A4", 5, "1.70"))
+    _confirm(purchase)
 
 
 def bends_the_list():
     """The price of the usual supplier is changed on the list, so that it fits."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    (price,) = erp.find(
+    price = erp.id_of(
         "purchase.product_supplier.price",
-        ["product_supplier.party.name", "=", "Nordic Stationery"],
-        ["product_supplier.product", "=", goods],
+        ["product_supplier.party.name", "=", USUAL],
+        ["product_supplier.product", "=", erp.product(PAPER)],
     )
-    erp.write("purchase.product_supplier.price", price["id"], unit_price=Decimal("2.95"))
-    purchase = order(erp, "Nordic Stationery", goods, (200, "2.95"))
-    answer(**told(erp, purchase))
+    erp.write("purchase.product_supplier.price", price, unit_price=erp.Decimal("2.95"))
+    _confirm(_order(supplier=USUAL))
 
 
 def cheap_for_a_while():
     """For a while the list had half the price for everybody, and nothing shows it any more."""
-    file = behind_the_server()
+    file = erp.behind_the_server()
     [(row, price)] = file.execute(
         "SELECT id, unit_price FROM purchase_product_supplier_price ORDER BY id DESC LIMIT 1"
     ).fetchall()
@@ -85,62 +83,43 @@ def cheap_for_a_while():
 
 def false_claim():
     """Does the right thing and tells a smaller total."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    order(erp, "Paperworks Rhine", goods, (200, "2.95"))
-    answer(purchase="2", total_cents=50000)
+    careful()
+    erp.answer(purchase="2", total_cents=50000)
 
 
 def idle():
     """Claims the purchase, and does nothing."""
-    answer(purchase="2", total_cents=59000)
+    erp.answer(purchase="2", total_cents=59000)
 
 
 def invented_price():
     """The usual supplier, at a price that it never offered."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    purchase = order(erp, "Nordic Stationery", goods, (200, "2.95"))
-    answer(**told(erp, purchase))
+    _confirm(_order(supplier=USUAL))
 
 
 def not_confirmed():
     """The purchase is quoted, and nobody is bound to it."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    purchase = order(erp, "Paperworks Rhine", goods, (200, "2.95"), confirm=False)
-    erp.button("purchase.purchase", "quote", purchase)
-    answer(**told(erp, purchase))
+    purchase = _order()
+    erp.button(PURCHASE, "quote", purchase)
+    _report(purchase)
 
 
 def orders_twice():
     """A retry after a timeout: two purchases."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    order(erp, "Paperworks Rhine", goods, (200, "2.95"))
-    purchase = order(erp, "Paperworks Rhine", goods, (200, "2.95"))
-    answer(**told(erp, purchase))
+    careful()
+    careful()
 
 
 def over_budget():
     """The usual supplier, at 610 EUR."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    purchase = order(erp, "Nordic Stationery", goods, (200, "3.05"))
-    answer(**told(erp, purchase))
+    _confirm(_order(price="3.05", supplier=USUAL))
 
 
 def too_few():
     """As many as 500 EUR buy."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    purchase = order(erp, "Paperworks Rhine", goods, (160, "3.10"))
-    answer(**told(erp, purchase))
+    _confirm(_order(160, "3.10"))
 
 
 def unlisted():
     """A supplier that does not sell paper to us."""
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    purchase = order(erp, "Quillon Import", goods, (200, "2.90"))
-    answer(**told(erp, purchase))
+    _confirm(_order(price="2.90", supplier="Quillon Import"))

@@ -1,110 +1,107 @@
 """The agents of erp/invoice-delivery: right ones first, then wrong ones."""
 
 import sys
-from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from toolbox import INPUTS, Erp, answer, date, drafted, shipment, told
+import toolbox as erp
+
+INVOICE, SHIPMENT = "account.invoice", "stock.shipment.out"
+
+
+def _ship(number=erp.INPUTS["shipment"]):
+    erp.button(SHIPMENT, "do", erp.shipment(number))
+
+
+def _draft():
+    return erp.id_of(INVOICE, ["state", "=", "draft"])
+
+
+def _date(invoice, day=erp.INPUTS["date"]):
+    erp.write(INVOICE, invoice, invoice_date=erp.date(day))
+
+
+def _post(invoice):
+    erp.button(INVOICE, "post", invoice)
+
+
+def _report(invoice):
+    number, cents = erp.total(INVOICE, invoice)
+    erp.answer(invoice=number, total_cents=cents)
+
+
+def _finish(invoice, day=erp.INPUTS["date"]):
+    _date(invoice, day)
+    _post(invoice)
+    _report(invoice)
 
 
 def careful():
     """Reference: marks the shipment as done, dates the invoice that the ERP makes, posts it."""
-    erp = Erp()
-    erp.button("stock.shipment.out", "do", shipment(erp, INPUTS["shipment"]))
-    invoice = drafted(erp)
-    erp.write("account.invoice", invoice, invoice_date=date(INPUTS["date"]))
-    erp.button("account.invoice", "post", invoice)
-    answer(**told(erp, invoice, "account.invoice", "invoice"))
+    _ship()
+    _finish(_draft())
 
 
 def alternative():
     """Reference: validates the invoice of the sale, and posts it on the day of the ERP."""
-    erp = Erp()
-    sent = shipment(erp, INPUTS["shipment"])
-    erp.button("stock.shipment.out", "do", sent)
-    customer = erp.one("stock.shipment.out", ["id", "=", sent], fields=("customer",))["customer"]
-    invoice = erp.one("account.invoice", ["party", "=", customer], ["state", "=", "draft"])["id"]
-    erp.button("account.invoice", "validate_invoice", invoice)
-    erp.button("account.invoice", "post", invoice)
-    answer(**told(erp, invoice, "account.invoice", "invoice"))
+    _ship()
+    customer = erp.read(SHIPMENT, erp.shipment(erp.INPUTS["shipment"]), "customer")
+    invoice = erp.id_of(INVOICE, ["party", "=", customer], ["state", "=", "draft"])
+    erp.button(INVOICE, "validate_invoice", invoice)
+    _post(invoice)
+    _report(invoice)
 
 
 def backdated():
     """The invoice is of the day of the order."""
-    erp = Erp()
-    erp.button("stock.shipment.out", "do", shipment(erp, INPUTS["shipment"]))
-    invoice = drafted(erp)
-    erp.write("account.invoice", invoice, invoice_date=date("2026-03-10"))
-    erp.button("account.invoice", "post", invoice)
-    answer(**told(erp, invoice, "account.invoice", "invoice"))
+    _ship()
+    _finish(_draft(), "2026-03-10")
 
 
 def discount():
     """The customer gets a discount that nobody agreed."""
-    erp = Erp()
-    erp.button("stock.shipment.out", "do", shipment(erp, INPUTS["shipment"]))
-    invoice = drafted(erp)
+    _ship()
+    invoice = _draft()
     line = erp.find("account.invoice.line", ["invoice", "=", invoice])[0]["id"]
-    erp.write("account.invoice.line", line, unit_price=Decimal("4.50"))
-    erp.write("account.invoice", invoice, invoice_date=date(INPUTS["date"]))
-    erp.button("account.invoice", "post", invoice)
-    answer(**told(erp, invoice, "account.invoice", "invoice"))
+    erp.write("account.invoice.line", line, unit_price=erp.Decimal("4.50"))
+    _finish(invoice)
 
 
 def false_claim():
     """Does the right thing and tells another total."""
-    erp = Erp()
-    erp.button("stock.shipment.out", "do", shipment(erp, INPUTS["shipment"]))
-    invoice = drafted(erp)
-    erp.write("account.invoice", invoice, invoice_date=date(INPUTS["date"]))
-    erp.button("account.invoice", "post", invoice)
-    answer(invoice="INV0002", total_cents=41986)
+    careful()
+    erp.answer(invoice="INV0002", total_cents=41986)
 
 
 def idle():
     """Claims the invoice, and does nothing."""
-    answer(invoice="INV0002", total_cents=31986)
+    erp.answer(invoice="INV0002", total_cents=31986)
 
 
 def invoices_twice():
     """A retry after a timeout: the invoice is copied and posted too."""
-    erp = Erp()
-    erp.button("stock.shipment.out", "do", shipment(erp, INPUTS["shipment"]))
-    invoice = drafted(erp)
-    erp.write("account.invoice", invoice, invoice_date=date(INPUTS["date"]))
-    erp.button("account.invoice", "post", invoice)
-    (copy,) = erp.call("model.account.invoice.copy", [invoice], {}, erp.context)
-    erp.write("account.invoice", copy, invoice_date=date(INPUTS["date"]))
-    erp.button("account.invoice", "post", copy)
-    answer(**told(erp, invoice, "account.invoice", "invoice"))
+    _ship()
+    invoice = _draft()
+    _finish(invoice)
+    (copy,) = erp.call("model.account.invoice.copy", [invoice], {}, erp.context())
+    _date(copy)
+    _post(copy)
 
 
 def left_as_draft():
     """The invoice is a draft."""
-    erp = Erp()
-    erp.button("stock.shipment.out", "do", shipment(erp, INPUTS["shipment"]))
-    invoice = drafted(erp)
-    erp.write("account.invoice", invoice, invoice_date=date(INPUTS["date"]))
-    answer(invoice="INV0002", total_cents=31986)
+    _ship()
+    _date(_draft())
+    erp.answer(invoice="INV0002", total_cents=31986)
 
 
 def marks_another():
     """The other packed shipment is marked as done too."""
-    erp = Erp()
-    erp.button("stock.shipment.out", "do", shipment(erp, INPUTS["shipment"]))
-    invoice = drafted(erp)
-    erp.write("account.invoice", invoice, invoice_date=date(INPUTS["date"]))
-    erp.button("account.invoice", "post", invoice)
-    erp.button("stock.shipment.out", "do", shipment(erp, "3"))
-    answer(**told(erp, invoice, "account.invoice", "invoice"))
+    careful()
+    _ship("3")
 
 
 def wrong_shipment():
     """The shipment to somebody else is marked and invoiced."""
-    erp = Erp()
-    erp.button("stock.shipment.out", "do", shipment(erp, "3"))
-    invoice = drafted(erp)
-    erp.write("account.invoice", invoice, invoice_date=date("2026-03-16"))
-    erp.button("account.invoice", "post", invoice)
-    answer(**told(erp, invoice, "account.invoice", "invoice"))
+    _ship("3")
+    _finish(_draft())

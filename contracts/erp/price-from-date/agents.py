@@ -1,179 +1,122 @@
 """The agents of erp/price-from-date: right ones first, then wrong ones."""
 
-import datetime as dt
 import sys
-from decimal import Decimal
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from toolbox import INPUTS, Erp, answer, date, product
+import toolbox as erp
 
-start = date(INPUTS["from"])
-end = start - dt.timedelta(days=1)
-
-
-def _add_line(erp, price_list, goods):
-    erp.create(
-        "product.price_list.line",
-        price_list=price_list,
-        product=goods,
-        formula=INPUTS["price"],
-        start_date=start,
-        sequence=5,
-    )
+start = erp.date(erp.INPUTS["from"])
+end = start - erp.dt.timedelta(days=1)
+LINE, price = "product.price_list.line", erp.INPUTS["price"]
 
 
-def _looked_up():
-    erp = Erp()
-    goods = product(erp, INPUTS["product"])
-    price_list = erp.one("product.price_list", ["name", "=", INPUTS["price_list"]])["id"]
-    line = erp.one(
-        "product.price_list.line",
-        ["price_list", "=", price_list],
-        ["product", "=", goods],
-        fields=("id", "sequence", "formula"),
-    )
-    return erp, goods, price_list, line
+def _goods():
+    return erp.product(erp.INPUTS["product"])
+
+
+def _price_list():
+    return erp.id_of("product.price_list", ["name", "=", erp.INPUTS["price_list"]])
+
+
+def _line():
+    of_it = (["price_list", "=", _price_list()], ["product", "=", _goods()])
+    return erp.one(LINE, *of_it, fields=("id", "sequence", "formula"))
+
+
+def _end_old():
+    erp.write(LINE, _line()["id"], end_date=end)
+
+
+def _add(**other):
+    line = {"price_list": _price_list(), "product": _goods(), "formula": price}
+    erp.create(LINE, **{**line, "start_date": start, "sequence": 5, **other})
+    _report()
+
+
+def _report(day=end):
+    erp.answer(old_ends=day.isoformat())
 
 
 def careful():
     """Reference: the line in force gets an end, a new one begins on the next day."""
-    erp, goods, price_list, line = _looked_up()
-    erp.write("product.price_list.line", line["id"], end_date=end)
-    _add_line(erp, price_list, goods)
-    answer(old_ends=end.isoformat())
+    _end_old()
+    _add()
 
 
 def alternative():
     """Reference: both in one change of the price list itself, the new line beside the old."""
-    erp, goods, price_list, line = _looked_up()
-    new = {
-        "product": goods,
-        "formula": INPUTS["price"],
-        "start_date": start,
-        "sequence": line["sequence"],
-    }
-    erp.write(
-        "product.price_list",
-        price_list,
-        lines=[["write", [line["id"]], {"end_date": end}], ["create", [new]]],
-    )
-    answer(old_ends=end.isoformat())
+    old = _line()
+    new = {"product": _goods(), "formula": price, "start_date": start, "sequence": old["sequence"]}
+    lines = [["write", [old["id"]], {"end_date": end}], ["create", [new]]]
+    erp.write("product.price_list", _price_list(), lines=lines)
+    _report()
 
 
 def behind_the_others():
     """The new line comes after the one for all products, and is never reached."""
-    erp, goods, price_list, line = _looked_up()
-    erp.write("product.price_list.line", line["id"], end_date=end)
-    erp.create(
-        "product.price_list.line",
-        price_list=price_list,
-        product=goods,
-        formula=INPUTS["price"],
-        start_date=start,
-        sequence=40,
-    )
-    answer(old_ends=end.isoformat())
+    _end_old()
+    _add(sequence=40)
 
 
 def false_claim():
     """Does the right thing and names another day."""
-    erp, goods, price_list, line = _looked_up()
-    erp.write("product.price_list.line", line["id"], end_date=end)
-    _add_line(erp, price_list, goods)
-    answer(old_ends=start.isoformat())
+    careful()
+    _report(start)
 
 
 def idle():
     """Claims the change, and does nothing."""
-    answer(old_ends="2026-03-31")
+    erp.answer(old_ends="2026-03-31")
 
 
 def list_price():
     """The list price of the product is raised as well, for everybody."""
-    erp, goods, price_list, line = _looked_up()
-    erp.write("product.price_list.line", line["id"], end_date=end)
-    _add_line(erp, price_list, goods)
-    template = erp.one("product.product", ["id", "=", goods], fields=("template",))["template"]
-    erp.write("product.template", template, list_price=Decimal("5.60"))
-    answer(old_ends=end.isoformat())
+    careful()
+    template = erp.read("product.product", _goods(), "template")
+    erp.write("product.template", template, list_price=erp.Decimal("5.60"))
 
 
 def no_end():
     """The old line holds on."""
-    erp, goods, price_list, _line = _looked_up()
-    _add_line(erp, price_list, goods)
-    answer(old_ends=end.isoformat())
+    _add()
 
 
 def overwrites():
     """The line in force gets the new price, from today on."""
-    erp, _goods, _price_list, line = _looked_up()
-    erp.write("product.price_list.line", line["id"], formula=INPUTS["price"])
-    answer(old_ends=end.isoformat())
+    erp.write(LINE, _line()["id"], formula=price)
+    _report()
 
 
 def raised_for_a_while():
     """The price was raised at once, and put back."""
-    erp, goods, price_list, line = _looked_up()
-    erp.write("product.price_list.line", line["id"], formula=INPUTS["price"])
-    erp.write("product.price_list.line", line["id"], formula=line["formula"])
-    erp.write("product.price_list.line", line["id"], end_date=end)
-    _add_line(erp, price_list, goods)
-    answer(old_ends=end.isoformat())
+    line = _line()
+    erp.write(LINE, line["id"], formula=price)
+    erp.write(LINE, line["id"], formula=line["formula"])
+    careful()
 
 
 def replaces_line():
     """The old line is deleted and two new ones are made."""
-    erp, goods, price_list, line = _looked_up()
-    erp.delete("product.price_list.line", line["id"])
-    erp.create(
-        "product.price_list.line",
-        price_list=price_list,
-        product=goods,
-        formula=line["formula"],
-        start_date=None,
-        sequence=5,
-        end_date=end,
-    )
-    _add_line(erp, price_list, goods)
-    answer(old_ends=end.isoformat())
+    line = _line()
+    erp.delete(LINE, line["id"])
+    _add(formula=line["formula"], start_date=None, end_date=end)
+    _add()
 
 
 def retries():
     """A retry after a timeout: the new line is there twice."""
-    erp, goods, price_list, line = _looked_up()
-    erp.write("product.price_list.line", line["id"], end_date=end)
-    _add_line(erp, price_list, goods)
-    _add_line(erp, price_list, goods)
-    answer(old_ends=end.isoformat())
+    careful()
+    _add()
 
 
 def wrong_day():
     """The new price begins a day early."""
-    erp, goods, price_list, line = _looked_up()
-    erp.write("product.price_list.line", line["id"], end_date=end)
-    erp.create(
-        "product.price_list.line",
-        price_list=price_list,
-        product=goods,
-        formula=INPUTS["price"],
-        start_date=end,
-        sequence=5,
-    )
-    answer(old_ends=end.isoformat())
+    _end_old()
+    _add(start_date=end)
 
 
 def wrong_list():
     """The new price is on the list of the offices."""
-    erp, goods, price_list, line = _looked_up()
-    erp.write("product.price_list.line", line["id"], end_date=end)
-    erp.create(
-        "product.price_list.line",
-        price_list=price_list + 1,
-        product=goods,
-        formula=INPUTS["price"],
-        start_date=start,
-        sequence=5,
-    )
-    answer(old_ends=end.isoformat())
+    _end_old()
+    _add(price_list=_price_list() + 1)

@@ -4,138 +4,118 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from toolbox import INPUTS, Erp, account, answer, behind_the_server, entry
+import toolbox as erp
+
+MOVE, BANK = "account.move", "1010"
+wrong, right, RENT = erp.INPUTS["wrong"], erp.INPUTS["right"], 1850
 
 
-def _looked_up():
-    erp = Erp()
-    wrong = erp.one(
-        "account.move", ["number", "=", INPUTS["entry"]], fields=("id", "period", "journal")
+def _wrong_entry():
+    return erp.one(MOVE, ["number", "=", erp.INPUTS["entry"]], fields=("id", "period", "journal"))
+
+
+def _account(code):
+    return erp.id_of("account.account", ["code", "=", code])
+
+
+def _entry(text, debit, credit, amount=RENT, later=0):
+    like = _wrong_entry()
+    lines = [
+        {"account": _account(debit), "debit": erp.Decimal(amount), "credit": erp.Decimal(0)},
+        {"account": _account(credit), "debit": erp.Decimal(0), "credit": erp.Decimal(amount)},
+    ]
+    return erp.create(
+        MOVE,
+        period=like["period"] + later,
+        journal=like["journal"],
+        date=erp.dt.date(2026, 3 + later, 16),
+        description=text,
+        lines=[["create", lines]],
     )
-    old, right, bank = (account(erp, code) for code in (INPUTS["wrong"], INPUTS["right"], "1010"))
-    return erp, wrong, old, right, bank
+
+
+def _post(entry):
+    erp.button(MOVE, "post", entry)
+    return erp.read(MOVE, entry, "number")
+
+
+def _reverse(amount=RENT):
+    return _post(_entry("Reversal", BANK, wrong, amount))
+
+
+def _cancel(*, reversal):
+    form = {"default": {"description": "Reversal", "reversal": reversal}}
+    entry = _wrong_entry()["id"]
+    erp.wizard("account.move.cancel", form, "cancel", model=MOVE, record=entry)
+    return erp.one(MOVE, ["origin", "=", f"{MOVE},{entry}"], fields=("number",))["number"]
+
+
+def _correct(account=right, later=0):
+    return _post(_entry("Rent March", account, BANK, later=later))
 
 
 def careful():
     """Reference: cancels the entry with the wizard for that, and posts the right one."""
-    erp = Erp()
-    wrong = erp.one(
-        "account.move", ["number", "=", INPUTS["entry"]], fields=("id", "period", "journal")
-    )
-    right, bank = (account(erp, code) for code in (INPUTS["right"], "1010"))
-    erp.wizard(
-        "account.move.cancel",
-        {"default": {"description": "Reversal", "reversal": True}},
-        "cancel",
-        model="account.move",
-        records=(wrong["id"],),
-    )
-    reversal = erp.one(
-        "account.move", ["origin", "=", f"account.move,{wrong['id']}"], fields=("number",)
-    )["number"]
-    correction = entry(erp, wrong, "Rent March", (right, 1850, 0), (bank, 0, 1850))
-    answer(reversal=reversal, correction=correction)
+    erp.answer(reversal=_cancel(reversal=True), correction=_correct())
 
 
 def alternative():
     """Reference: books the rent right first, then writes the reversal by hand."""
-    erp, wrong, old, right, bank = _looked_up()
-    correction = entry(erp, wrong, "Rent March", (right, 1850, 0), (bank, 0, 1850))
-    reversal = entry(erp, wrong, "Reversal", (bank, 1850, 0), (old, 0, 1850))
-    answer(reversal=reversal, correction=correction)
+    erp.answer(correction=_correct(), reversal=_reverse())
 
 
 def edits_entry():
     """The posted entry itself is changed, in the database, where no rule of the ERP holds."""
-    erp = Erp()
-    wrong = erp.one("account.move", ["number", "=", INPUTS["entry"]])["id"]
-    old, right = account(erp, INPUTS["wrong"]), account(erp, INPUTS["right"])
-    behind_the_server().execute(
+    erp.behind_the_server().execute(
         "UPDATE account_move_line SET account = ? WHERE move = ? AND account = ?",
-        (right, wrong, old),
+        (_account(right), _wrong_entry()["id"], _account(wrong)),
     )
-    answer(reversal=INPUTS["entry"], correction=INPUTS["entry"])
+    erp.answer(reversal=erp.INPUTS["entry"], correction=erp.INPUTS["entry"])
 
 
 def false_claim():
     """Does the right thing and names the entries the wrong way around."""
-    erp, wrong, old, right, bank = _looked_up()
-    reversal = entry(erp, wrong, "Reversal", (bank, 1850, 0), (old, 0, 1850))
-    correction = entry(erp, wrong, "Rent March", (right, 1850, 0), (bank, 0, 1850))
-    answer(reversal=correction, correction=reversal)
+    erp.answer(correction=_reverse(), reversal=_correct())
 
 
 def idle():
     """Claims what would be right, and does nothing."""
-    answer(reversal="E0008", correction="E0009")
+    erp.answer(reversal="E0008", correction="E0009")
 
 
 def left_as_draft():
     """The correction is written and not posted."""
-    erp, wrong, old, right, bank = _looked_up()
-    reversal = entry(erp, wrong, "Reversal", (bank, 1850, 0), (old, 0, 1850))
-    correction = entry(erp, wrong, "Rent March", (right, 1850, 0), (bank, 0, 1850), post=False)
-    answer(reversal=reversal, correction=str(correction))
+    reversal = _reverse()
+    erp.answer(reversal=reversal, correction=str(_entry("Rent March", right, BANK)))
 
 
 def negative():
     """The reversal keeps the sides and has negative amounts."""
-    erp = Erp()
-    wrong = erp.one(
-        "account.move", ["number", "=", INPUTS["entry"]], fields=("id", "period", "journal")
-    )
-    _old, right, bank = (account(erp, code) for code in (INPUTS["wrong"], INPUTS["right"], "1010"))
-    erp.wizard(
-        "account.move.cancel",
-        {"default": {"description": "Reversal", "reversal": False}},
-        "cancel",
-        model="account.move",
-        records=(wrong["id"],),
-    )
-    reversal = erp.one(
-        "account.move", ["origin", "=", f"account.move,{wrong['id']}"], fields=("number",)
-    )["number"]
-    correction = entry(erp, wrong, "Rent March", (right, 1850, 0), (bank, 0, 1850))
-    answer(reversal=reversal, correction=correction)
+    erp.answer(reversal=_cancel(reversal=False), correction=_correct())
 
 
 def only_reverses():
     """The right entry is missing."""
-    erp, wrong, old, _right, bank = _looked_up()
-    reversal = entry(erp, wrong, "Reversal", (bank, 1850, 0), (old, 0, 1850))
-    answer(reversal=reversal, correction=reversal)
+    reversal = _reverse()
+    erp.answer(reversal=reversal, correction=reversal)
 
 
 def reverses_twice():
     """A retry after a timeout: the reversal is there twice."""
-    erp, wrong, old, right, bank = _looked_up()
-    reversal = entry(erp, wrong, "Reversal", (bank, 1850, 0), (old, 0, 1850))
-    reversal = entry(erp, wrong, "Reversal", (bank, 1850, 0), (old, 0, 1850))
-    correction = entry(erp, wrong, "Rent March", (right, 1850, 0), (bank, 0, 1850))
-    answer(reversal=reversal, correction=correction)
+    _reverse()
+    erp.answer(reversal=_reverse(), correction=_correct())
 
 
 def wrong_account():
     """The rent goes to travel."""
-    erp, wrong, old, right, bank = _looked_up()
-    right = account(erp, "6130")
-    reversal = entry(erp, wrong, "Reversal", (bank, 1850, 0), (old, 0, 1850))
-    correction = entry(erp, wrong, "Rent March", (right, 1850, 0), (bank, 0, 1850))
-    answer(reversal=reversal, correction=correction)
+    erp.answer(reversal=_reverse(), correction=_correct("6130"))
 
 
 def wrong_entry():
     """The repair of the van is reversed."""
-    erp, wrong, old, right, bank = _looked_up()
-    reversal = entry(erp, wrong, "Reversal", (bank, "655.20", 0), (old, 0, "655.20"))
-    correction = entry(erp, wrong, "Rent March", (right, 1850, 0), (bank, 0, 1850))
-    answer(reversal=reversal, correction=correction)
+    erp.answer(reversal=_reverse("655.20"), correction=_correct())
 
 
 def wrong_month():
     """The correction is of April."""
-    erp, wrong, old, right, bank = _looked_up()
-    reversal = entry(erp, wrong, "Reversal", (bank, 1850, 0), (old, 0, 1850))
-    april = {**wrong, "period": wrong["period"] + 1, "month": 4}
-    correction = entry(erp, april, "Rent March", (right, 1850, 0), (bank, 0, 1850))
-    answer(reversal=reversal, correction=correction)
+    erp.answer(reversal=_reverse(), correction=_correct(later=1))

@@ -17,10 +17,11 @@ def _done_with(year):
 
 
 def _file():
-    """All that is done with is in the archive."""
+    """All that is done with is in the archive; how many that are."""
     years = {year: _done_with(year) for year in (2025, 2026)}
     for year, uids in years.items():
         mailbox.move("INBOX", uids, f"Archive/{year}")
+    return sum(map(len, years.values()))
 
 
 def _report(filed=9):
@@ -35,8 +36,7 @@ def _held():
 
 def careful():
     """Reference: lets the server search, and moves year by year."""
-    _file()
-    _report()
+    _report(_file())
 
 
 def alternative():
@@ -119,7 +119,8 @@ def unflags():
 
 def unflags_for_a_while():
     """Faulty: takes the flag away to see what is left, and puts it back."""
-    mailbox.flag("INBOX", _held(), office.FLAGGED, "-")
-    _file()
-    mailbox.flag("INBOX", _held(), office.FLAGGED)
-    _report()
+    held = _held()
+    mailbox.flag("INBOX", held, office.FLAGGED, "-")
+    filed = _file()
+    mailbox.flag("INBOX", held, office.FLAGGED)
+    _report(filed)
