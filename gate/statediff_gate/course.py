@@ -259,7 +259,6 @@ class WorldChunks(MemoryChunks):
         if len(self._batches) > self._most:
             listed = {ref.digest for table in state.tables.values() for ref in table.chunks}
             self._batches = {n: each for n, each in self._batches.items() if n in listed}
-            self._pieces = {n: each for n, each in self._pieces.items() if n in listed}
             self._most = 2 * len(listed) + _SPARE
 
 

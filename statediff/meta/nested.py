@@ -105,7 +105,7 @@ def _is_harmless(world: World, written: _Written, change: Change) -> bool:
     view = ComparisonView(place[0], (place[1],), book, world.compiled.boundary)
     return all(
         view.why_removed(place[1], each.steps, each.before, each.after)
-        for each in all_differences(*sides)
+        for each in all_differences(sides[0], sides[1])
     )
 
 
