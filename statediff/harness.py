@@ -318,11 +318,9 @@ def observe_trial(
 ) -> ObservedTrial:
     """Steps 1 to 5, each on record before the next. Once the agent acts, no failure ends them.
 
-    A contract also says what the agent may read, what is followed, and what its user says. One that
-    does not fit the state before is a `ContractError`, and no agent runs.
+    A contract that does not fit the state before is a `ContractError`, and no agent runs.
     """
     contract = asked if isinstance(asked, ContractFile) else None
-    task = asked if isinstance(asked, Task) else Task.of(asked.content)
     make_folder(folder := plan.folder)
     receipt = _proven(sandbox, agent, clock, folder)
     files, chunks = TrialFiles(folder), HeldChunks(store)
@@ -331,18 +329,12 @@ def observe_trial(
         watch = stack.enter_context(Watch(sandbox.feeds(), clock))
         readers = _readers(sandbox.sources(), stack) if scans.by_pages else {}
         before = take(_read_so(sandbox.sources(), readers), chunks, clock, None, "before")
-        library, followed = None, frozenset[str]()
-        if contract is not None:
-            followed = compile_contract(contract, schema_of(before)).contract.followed
-            library = library_of(contract, before)
-        looks = _looks(followed, sandbox, before, chunks, clock)
-        told = replace(_trial(sandbox, task, plan), library=library, looks=looks)
+        told = _trial(sandbox, asked, plan, before, chunks, clock)
         own = own_secrets(agent, told.urls.values())
-        facts = _facts(sandbox, receipt, agent.name, plan)
-        timeline = Timeline(receipt.verified_at, clock(), clock())
         user = _user(
-            contract, sandbox=sandbox, before=before, store=chunks, clock=clock, facts=facts,
-            timeline=timeline, own=own, simulated=hooks.simulated,
+            contract, sandbox=sandbox, before=before, store=chunks, clock=clock, own=own,
+            facts=_facts(sandbox, receipt, agent.name, plan), simulated=hooks.simulated,
+            timeline=Timeline(receipt.verified_at, clock(), clock()),
         )  # fmt: skip
         others = _others(sandbox, plan, user)
         with files.reserved(told):
@@ -356,8 +348,7 @@ def observe_trial(
         sources = _read_so(sandbox.sources(), readers)
         seen = course.seen_after(sources, watch, before, receipt, run, wanted, scans.by_pages)
     after = acknowledge(seen.guarded.capture, before, run.trace, sandbox, contract, chunks)
-    if looks is not None:
-        after = in_any_case(partial(looks.add_history, after, run.trace), lambda _: after)
+    after = _looked(told.looks, after, run.trace)
     parts = own_part_of(before, after, others, files, chunks)
     after, run = _with_turns(parts.left.after, run, user, files, others)
     _keep_captures(files, (parts.left.before, after), seen.guarded.checks, chunks, plan)
@@ -439,12 +430,20 @@ def _others(sandbox: Sandbox, plan: TrialPlan, user: Conversation | None) -> Oth
 
 
 def _looks(
-    followed: frozenset[str], sandbox: Sandbox, before: Capture, store: ChunkStore, clock: Clock
+    contract: ContractFile, sandbox: Sandbox, before: Capture, store: ChunkStore, clock: Clock
 ) -> Looks | None:
     """The readings after each call; None where no clause asks, or feeds have them."""
+    followed = compile_contract(contract, schema_of(before)).contract.followed
     wanted = followed - {feed.source for feed in sandbox.feeds()}
     found = [source for source in sandbox.sources() if source.name in wanted]
     return Looks(found, before, store, clock) if found else None
+
+
+def _looked(looks: Looks | None, after: Capture, trace: Trace) -> Capture:
+    """The capture after, with what the readings between the calls showed."""
+    if looks is None:
+        return after
+    return in_any_case(partial(looks.add_history, after, trace), lambda _: after)
 
 
 def _user(contract: ContractFile | None, **scene: Any) -> Conversation | None:
@@ -474,7 +473,17 @@ def _with_turns(
     return after, replace(run, trace=trace)
 
 
-def _trial(sandbox: Sandbox, task: Task, plan: TrialPlan) -> Trial:
+def _trial(
+    sandbox: Sandbox,
+    asked: Task | ContractFile,
+    plan: TrialPlan,
+    before: Capture,
+    store: ChunkStore,
+    clock: Clock,
+) -> Trial:
+    """The agent's side of the trial; a contract also says what it may read and what is followed."""
+    contract = asked if isinstance(asked, ContractFile) else None
+    task = asked if isinstance(asked, Task) else Task.of(asked.content)
     access = sandbox.access()
     return Trial(
         prompt=task.prompt,
@@ -488,6 +497,8 @@ def _trial(sandbox: Sandbox, task: Task, plan: TrialPlan) -> Trial:
         answer_form=task.answer_form,
         place=access.place,
         secrets=plan.observer.files if plan.observer else (),
+        looks=None if contract is None else _looks(contract, sandbox, before, store, clock),
+        library=None if contract is None else library_of(contract, before),
     )
 
 
