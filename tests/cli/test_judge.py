@@ -9,7 +9,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.cli.conftest import BEFORE, JUDGE, Call, Files, after
+from tests.cli.conftest import BEFORE, CONTRACT, JUDGE, Call, Files, after
 
 BUNDLE_FILES = 13
 
@@ -69,8 +69,7 @@ def test_a_reward_is_written_for_a_decided_run_only(statediff: Call, files: File
     assert "--out" not in said.err
     files.write("b.json", {"user": BEFORE["user"]})  # the run emptied the other table
     assert statediff(*JUDGE, "--reward", str(reward)).code == 1
-    contract = (files.folder / "c.yaml").read_text()
-    files.write("c.yaml", contract + "\nevidence: {tables: {history: required}}\n")
+    files.write("c.yaml", CONTRACT + "\nevidence: {tables: {history: required}}\n")
     files.write("b.json", after(status="closed"))
     assert statediff(*JUDGE, "--reward", str(reward)).code == 3
     assert not reward.exists()
@@ -102,19 +101,15 @@ def test_a_replay_reproduces_the_verdict_and_returns_its_exit_code(
 def test_evidence_of_unknown_age_leaves_it_inconclusive_with_exit_code_3(
     statediff: Call, files: Files
 ) -> None:
-    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
-    files.write("c.yaml", text + "evidence:\n  tables: {max_age: 5s}\n")
+    files.write("c.yaml", CONTRACT + "evidence:\n  tables: {max_age: 5s}\n")
     said = statediff(*JUDGE, "--json")
     assert said.code == 3
     assert said.json["verdict"] == "INCONCLUSIVE"
 
 
 def test_answer_and_trace_are_judged_and_kept(statediff: Call, files: Files) -> None:
-    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
-    files.write(
-        "c.yaml",
-        text + "answer:\n  schema: {closed: int}\n  claims:\n    - answer.closed == input.ticket\n",
-    )
+    claim = "answer:\n  schema: {closed: int}\n  claims:\n    - answer.closed == input.ticket\n"
+    files.write("c.yaml", CONTRACT + claim)
     files.write("answer.json", {"closed": 8})
     files.write("trace.jsonl", '{"tool": "close", "arguments": {"id": 7}}\n')
     said = statediff(*JUDGE, "--answer", "answer.json", "--trace", "trace.jsonl", "--json")
@@ -127,8 +122,7 @@ def test_answer_and_trace_are_judged_and_kept(statediff: Call, files: Files) -> 
 def test_a_trace_is_the_agents_word_unless_somebody_vouches_for_it(
     statediff: Call, files: Files
 ) -> None:
-    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
-    files.write("c.yaml", text + "actions:\n  allow: {classes: [read], tool: [close]}\n")
+    files.write("c.yaml", CONTRACT + "actions:\n  allow: {classes: [read], tool: [close]}\n")
     files.write("trace.jsonl", '{"tool": "close"}\n')
     said = statediff(*JUDGE, "--trace", "trace.jsonl", "--json")
     assert (said.code, said.json["tool"]) == (3, "INCONCLUSIVE")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Call, Files
+from tests.cli.conftest import CONTRACT, Call, Files
 from tests.test_said_is_judged import files_with
 
 TRUST = ("--trust", "trust.json")
@@ -20,8 +20,7 @@ VAULT = ("--vault", "vault")
 def kept(statediff: Call, files: Files) -> Path:
     """A bundle at rest, `x.kept`, its keys in `vault`; a log with its verdict."""
     folder = Path(files.folder)
-    text = (folder / "c.yaml").read_text(encoding="utf-8")
-    (folder / "c.yaml").write_text(text + "evidence: {tables: {retain: 1ms}}\n", encoding="utf-8")
+    files.write("c.yaml", CONTRACT + "evidence: {tables: {retain: 1ms}}\n")
     states = ("--before", "a.json", "--after", "b.json")
     made = statediff("judge", "c.yaml", *states, "--out", "kept")
     assert made.code in (0, 1), made.err
@@ -149,9 +148,8 @@ def test_what_does_not_go_together_is_told(statediff: Call) -> None:
 def test_a_copy_that_is_promised_is_kept_or_nothing_is_signed(
     statediff: Call, files: Files, disclosed: str, excluded: str, code: int
 ) -> None:
-    text = Path(files.folder, "c.yaml").read_text(encoding="utf-8")
     more = f"evidence: {{tables: {{{disclosed}}}}}\n"
-    files.write("p.yaml", text + more + (f"exclude: [{{{excluded}}}]\n" if excluded else ""))
+    files.write("p.yaml", CONTRACT + more + (f"exclude: [{{{excluded}}}]\n" if excluded else ""))
     files.write("disclosure.yaml", "replayable: {MATCH: reviewer}\n")
     states = ("--before", "a.json", "--after", "b.json")
     assert statediff("judge", "p.yaml", *states, "--out", "kept").code == 0
