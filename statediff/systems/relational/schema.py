@@ -289,22 +289,18 @@ def continued(
             for f in raw.fields
         )
         if table not in known:
-            name, found_type = names[raw.name], raw.with_names({}, {}, names)
-            is_same = (name, raw.source_table, fields) == (raw.name, raw.table, raw.fields)
-            types[name] = (  # one object is soon compared with itself
-                found_type
-                if is_same
-                else replace(found_type, name=name, table=raw.source_table, fields=fields)
-            )
+            name = names[raw.name]
+            new = raw.with_names({}, {}, names)
+            types[name] = replace(new, name=name, table=raw.source_table, fields=fields)
             continue
         own = known[table]
         columns = {fold(f.source_column) for f in own.fields}
-        new = [f for f in fields if fold(f.source_column) not in columns]
         added = tuple(
             replace(f, name=f"{prefix}{f.name}", column=f.source_column)
             if f.name in own.by_name
             else f
-            for f in new
+            for f in fields
+            if fold(f.source_column) not in columns
         )
         if added:
             types[own.name] = replace(own, fields=own.fields + added)

@@ -59,6 +59,7 @@ _DESCENDING: Final = re.compile(r"\bPRIMARY\s+KEY\s+DESC\b", re.IGNORECASE)
 _TREE: Final = re.compile(r"\bUSING\s+(?:rtree|rtree_i32)\s*\(", re.IGNORECASE)
 _VIRTUAL_COLUMN: Final = 2  # `hidden` in PRAGMA table_xinfo
 STORED_COLUMN: Final = 3
+_LINES: Final = "SELECT type, name, tbl_name, rootpage, sql FROM main.sqlite_schema"
 _SETTINGS: Final = ("application_id", "auto_vacuum", "encoding", "user_version")
 
 DECIMALS: Final = frozenset({"DECIMAL", "DEC", "NUMERIC", "NUMBER", "MONEY"})
@@ -196,7 +197,7 @@ def read_catalogue(connection: sqlite3.Connection, known: Catalogue | None = Non
     """
     tables: dict[str, TableEntry] = {}
     objects: dict[str, list[Row]] = {name: [] for name in CATALOGUED}
-    every = _lines(connection)
+    every = connection.execute(_LINES).fetchall()
     lines: dict[str, list[tuple[Any, ...]]] = {}
     for line in every:
         lines.setdefault(folded(text_of(line[1])), []).append(line)
@@ -289,20 +290,6 @@ def _oddly(line: tuple[Any, ...]) -> str:
     if not isinstance(root, int | None):
         odd.append(f"rootpage {root!r}")
     return f", entered with {' and '.join(odd)}" if odd else ""
-
-
-def _lines(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
-    """The lines of the catalogue; the driver decodes faster by itself, where all is UTF-8."""
-    text = "SELECT type, name, tbl_name, rootpage, sql FROM main.sqlite_schema"
-    before = connection.text_factory
-    connection.text_factory = str
-    try:
-        return connection.execute(text).fetchall()
-    except sqlite3.OperationalError:
-        connection.text_factory = before
-        return connection.execute(text).fetchall()
-    finally:
-        connection.text_factory = before
 
 
 def kind_of(stored: Any) -> str:

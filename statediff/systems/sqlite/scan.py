@@ -53,7 +53,7 @@ from statediff.systems.sqlite.catalogue import (
 from statediff.systems.sqlite.definitions import folded
 from statediff.systems.sqlite.object_types import OBJECT_NAMES, OWN_TABLES
 from statediff.systems.sqlite.pages import schema_trust, stand_in
-from statediff.systems.sqlite.searches import SearchIndex, search_index
+from statediff.systems.sqlite.searches import SearchIndex, rows_said, search_index
 from statediff.systems.sqlite.stored import as_before, column_reader, tree_node, with_forms
 from statediff.systems.sqlite.structure import check
 
@@ -350,7 +350,7 @@ class Scan:
         if index is None or name not in index.parts:
             return None
         if index not in self._indexes:
-            self._indexes[index] = index.said(self._connection, self._catalogue)
+            self._indexes[index] = rows_said(index, self._connection, self._catalogue)
         said = self._indexes[index]
         if said is None:
             return None

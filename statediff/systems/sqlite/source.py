@@ -71,7 +71,7 @@ class SqliteSource:
         "row ids that no column is, and no index over `content=`, view or trigger has",
         "quotes around names of tables in definitions, which a table gets when it is renamed",
         "what is left in a node of an R-tree behind its last cell",
-        "how an FTS5 index of up to 1 MiB that says the same is cut and merged",
+        "how an FTS3, FTS4 or FTS5 index of up to 1 MiB that says the same is cut and merged",
     )
 
     def __init__(

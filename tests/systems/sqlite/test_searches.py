@@ -11,9 +11,9 @@ import pytest
 
 from statediff.model.values import Map
 from statediff.systems.sqlite.catalogue import read_catalogue
-from statediff.systems.sqlite.searches import search_index
+from statediff.systems.sqlite.searches import rows_said, search_index
 from tests.judged_files import database, judged
-from tests.systems.sqlite.sqlite_databases import has_search, needs_search
+from tests.systems.sqlite.sqlite_databases import needs_search
 
 pytestmark = needs_search("fts5")
 
@@ -104,7 +104,7 @@ def test_what_is_shown_for_an_index_cannot_be_stored(tmp_path: Path) -> None:
         catalogue = read_catalogue(connection)
         index = search_index(catalogue, "found_data")
         assert index is not None
-        shown = index.said(connection, catalogue)
+        shown = rows_said(index, connection, catalogue)
     assert shown is not None
     block = shown["found_data"][1]["block"]
     assert isinstance(block, Map)
@@ -125,19 +125,3 @@ def test_an_index_within_the_database_is_read_so_too(tmp_path: Path) -> None:
     changed = ('UPDATE "odd (name" SET c = c',)
     assert verdict(tmp_path, seed, changed) == "MATCH"
     assert verdict(tmp_path, seed, ('DELETE FROM "odd (name" WHERE rowid = 3',)) == "DIVERGE"
-
-
-@pytest.mark.parametrize("definition", ["fts3(body)", "fts4(body, content='note')"])
-def test_an_index_of_fts3_or_fts4_is_shown_as_it_is_stored(definition: str, tmp_path: Path) -> None:
-    if not has_search(definition[:4]):
-        pytest.skip("this SQLite has no such search")
-    fill = "INSERT INTO found (docid, body) SELECT id, body FROM note WHERE id % 3 = {}"
-    made = f"CREATE VIRTUAL TABLE found USING {definition}"
-    seed = (*SEED, made, fill.format(0), fill.format(1))
-    assert verdict(tmp_path, seed, ()) == "MATCH"
-    for run in (
-        "INSERT INTO found (found) VALUES ('optimize')",
-        "UPDATE found_segdir SET root = substr(root, 1, length(root) - 1)",
-        "DELETE FROM found_segdir WHERE idx = 1",
-    ):
-        assert verdict(tmp_path, seed, (run,)) == "DIVERGE", run

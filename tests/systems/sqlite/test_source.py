@@ -26,10 +26,7 @@ from statediff.systems.sqlite.scan import MAX_VALUE_BYTES
 from statediff.systems.sqlite.source import SqliteSource, open_database
 from statediff.workspace.inputs import StateFile
 from tests.judged_files import database, judged
-
-
-def clock() -> datetime:
-    return datetime(2024, 5, 1, tzinfo=UTC)
+from tests.systems.sqlite.sqlite_databases import clock
 
 
 def made(path: Path, script: str = "", *rows: tuple[str, tuple[object, ...]]) -> Path:

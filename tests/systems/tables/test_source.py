@@ -16,14 +16,11 @@ from statediff.model.values import ABSENT, Map
 from statediff.systems.tables.inference import infer_schema
 from statediff.systems.tables.shape import parse_tables
 from statediff.systems.tables.source import Parsed, TablesSource
-
-
-def clock() -> datetime:
-    return datetime(2024, 5, 1, tzinfo=UTC)
+from statediff.workspace.inputs import offline_clock
 
 
 def read(content: bytes, **more):
-    return TablesSource("json", content, **more).read(MemoryChunks(), clock, None)
+    return TablesSource("json", content, **more).read(MemoryChunks(), offline_clock, None)
 
 
 def rows(content: bytes, type_name: str, **more):
@@ -90,7 +87,7 @@ def test_both_sides_get_one_schema():
 def test_a_record_after_without_its_key_leaves_the_enumeration_incomplete():
     one, two = b'{"t": [{"id": 1}]}', b'{"t": [{"id": 1}, {"a": "x"}, {"id": null}]}'
     source = TablesSource("s", two, companion=one, is_after=True)
-    captured = source.read(MemoryChunks(), lambda: datetime(2026, 1, 1, tzinfo=UTC), None)
+    captured = source.read(MemoryChunks(), offline_clock, None)
     table = captured.state.tables["t"]
     assert table.enumeration.coverage is Coverage.INCOMPLETE
     assert table.enumeration.cause == "record 1 of t has no id"
@@ -212,7 +209,7 @@ def test_a_hostile_file_is_refused_with_its_place(content, message, tmp_path):
     file = tmp_path / "f.json"
     file.write_bytes(content)
     with pytest.raises(InputError) as caught:
-        TablesSource("json", file).read(MemoryChunks(), clock, None)
+        TablesSource("json", file).read(MemoryChunks(), offline_clock, None)
     assert message in str(caught.value)
     assert "f.json" in str(caught.value)
 
