@@ -16,13 +16,11 @@ MAX_DEPTH: Final = 8
 
 @dataclass(frozen=True)
 class Recorded:
-    """One judged trial: where its bundle lies and what it was judged by."""
+    """One judged trial, and where its bundle lies."""
 
     folder: Path
     trial: str
     verdict: str
-    digest: str
-    """The digest of the contract it was judged by."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +46,7 @@ def affected(runs: Path, is_meant: Callable[[dict[str, Any], str | None], bool])
             continue
         manifest = dict(bundle.manifest)
         if is_meant(manifest, trial.get("sandbox")):
-            found.append(
-                Recorded(
-                    folder, str(manifest["trial"]), str(manifest["verdict"]),
-                    str(manifest["contract_digest"]),
-                )
-            )  # fmt: skip
+            found.append(Recorded(folder, str(manifest["trial"]), str(manifest["verdict"])))
     return Affected(tuple(found), tuple(unreadable))
 
 

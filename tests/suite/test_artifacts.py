@@ -1,7 +1,9 @@
 """Copies of runs at a URL: whole, checked when they are read, and without anybody's secrets."""
 
+import json
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,6 @@ from statediff.suite.artifacts import CopyPlace, check_url, url_in_path
 from tests.cli.conftest import Call
 from tests.cli.conftest import statediff as statediff  # noqa: PLC0414 - a fixture
 from tests.suite.folders import Folders
-from tests.suite.s3 import ObjectServer
 
 ENDS = {"notes/close": ["MATCH", "DIVERGE", "fault"]}
 
@@ -185,30 +186,55 @@ def test_only_what_begins_like_a_url_is_taken_for_one() -> None:
     assert [url_in_path(each) for each in ("runs/x", "/srv/x", "c:/x", "a b:/x")] == [None] * 4
 
 
+@pytest.fixture
+def secret(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The secret key that a store of S3 wants, which has a bucket; the environment holds it."""
+    s3fs, moto = pytest.importorskip("s3fs"), pytest.importorskip("moto.server")
+    running = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    for name, value in (
+        ("AWS_ENDPOINT_URL", f"http://{host}:{port}"), ("AWS_ACCESS_KEY_ID", "k"),
+        ("AWS_SECRET_ACCESS_KEY", "k"), ("AWS_DEFAULT_REGION", "us-east-1"),
+        ("NO_PROXY", "127.0.0.1"), ("AWS_MAX_ATTEMPTS", "1"), ("AWS_EC2_METADATA_DISABLED", "true"),
+    ):  # fmt: skip
+        monkeypatch.setenv(name, value)
+    session = pytest.importorskip("botocore.session").Session()
+    iam = session.create_client("iam")
+    iam.create_user(UserName="runner")
+    key = iam.create_access_key(UserName="runner")["AccessKey"]
+    every = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+    allowed = json.dumps({"Version": "2012-10-17", "Statement": every})
+    iam.put_user_policy(UserName="runner", PolicyName="all", PolicyDocument=allowed)
+    session.create_client("s3").create_bucket(Bucket="bucket")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
+    monkeypatch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0)  # each is checked
+    s3fs.S3FileSystem.clear_instance_cache()
+    yield key["SecretAccessKey"]
+    running.stop()
+
+
 def test_a_run_is_copied_to_an_s3_compatible_store_as_it_goes_on(
-    statediff: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    statediff: Call, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("s3fs")
     agent = "def nothing(trial):\n    return None\n"
     (tmp_path / "an_idle_agent.py").write_text(agent)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with ObjectServer() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        made = statediff(
-            "run", "shop/notify-once", "--agent", "an_idle_agent:nothing", "--artifacts",
-            "s3://bucket/runs", "--json",
-        )  # fmt: skip
-        assert (made.code, made.err) == (1, "")
-        (run,) = (tmp_path / "runs").glob("run-*")
-        trial = f"s3://bucket/runs/{run.name}/trials/shop-notify-once-1/bundle"
-        assert statediff("replay", trial).code == 1
-        back = statediff("store", "fetch", f"s3://bucket/runs/{run.name}", "back")
-        assert back.code == 0, back.err
-        assert server.refused == 0
-        said = {k: v for k, v in tree(run).items() if "/." not in f"/{k}"}
-        assert tree(tmp_path / "back") == said
-        assert b"hidden" not in (tmp_path / ".statediff" / "store.sqlite").read_bytes()
-        server.secret = "another"
-        refused = statediff("store", "push", str(run), "s3://bucket/runs")
-        assert (refused.code, "hidden" in refused.err + refused.out) == (4, False)
+    made = statediff(
+        "run", "shop/notify-once", "--agent", "an_idle_agent:nothing", "--artifacts",
+        "s3://bucket/runs", "--json",
+    )  # fmt: skip
+    assert (made.code, made.err) == (1, "")
+    (run,) = (tmp_path / "runs").glob("run-*")
+    trial = f"s3://bucket/runs/{run.name}/trials/shop-notify-once-1/bundle"
+    assert statediff("replay", trial).code == 1
+    back = statediff("store", "fetch", f"s3://bucket/runs/{run.name}", "back")
+    assert back.code == 0, back.err
+    said = {k: v for k, v in tree(run).items() if "/." not in f"/{k}"}
+    assert tree(tmp_path / "back") == said
+    assert secret.encode() not in (tmp_path / ".statediff" / "store.sqlite").read_bytes()
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another-secret")
+    pytest.importorskip("s3fs").S3FileSystem.clear_instance_cache()
+    refused = statediff("store", "push", str(run), "s3://bucket/runs")
+    assert (refused.code, "another-secret" in refused.err + refused.out) == (4, False)
