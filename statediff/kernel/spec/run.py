@@ -16,9 +16,7 @@ from statediff.contract.clauses import conduct as c
 from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.effects import BoundEffect
 from statediff.contract.clauses.patterns import Condition, Pattern
-from statediff.contract.language.calls import Log
-from statediff.contract.language.context import EntityRef
-from statediff.contract.language.syntax import CALL_TYPE, Node
+from statediff.contract.language.syntax import CALL_TYPE, TURN_TYPE, Node
 from statediff.kernel.spec import values as v
 from statediff.kernel.spec.changes import (
     COME,
@@ -46,6 +44,7 @@ from statediff.model.values import ABSENT, Key, Unobserved, key_order
 
 Commit: TypeAlias = tuple[str, int]
 """A source and the number of its transaction, from 1."""
+_UNTOLD: Final = Unobserved("the log does not say")
 _TIMES: Final = (Kind.TIMESTAMP, Kind.LOCAL_TIMESTAMP, Kind.DATE)
 
 
@@ -94,6 +93,26 @@ def over_the_run(at_ends: Decided, within: Iterable[Decided], is_open: bool) -> 
     if wrong:
         return wrong[0]
     return UNKNOWN if is_open or any(each.truth is Truth.UNKNOWN for each in found) else at_ends
+
+
+def calls_of(trace: Trace) -> tuple[Thing, ...]:
+    """The recorded calls as entities; what the log does not say of one is unobserved."""
+    turns, is_whole = trace.turns, trace.gap is None
+
+    def row(number: int, a: Action) -> dict[str, m.Observed]:
+        turn = sum(t.calls_before <= number for t in turns or ()) or None
+        found: dict[str, m.Observed] = {
+            "position": number + 1 if is_whole else _UNTOLD,
+            "turn": turn if is_whole and turns is not None else _UNTOLD,
+            "class": _UNTOLD if a.action_class is ActionClass.UNKNOWN else a.action_class.value,
+        }
+        for name in ("principal", "started_at", "finished_at"):
+            told = getattr(a, name)
+            found[name] = _UNTOLD if told is None else told
+        same_names = ("id", "tool", "arguments", "result", "error", "attempt")
+        return found | {name: getattr(a, name) for name in same_names}
+
+    return tuple(Thing("trace", CALL_TYPE, (a.id,), row(n, a)) for n, a in enumerate(trace.actions))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,15 +287,21 @@ class Run:
 
     def places(self) -> list[dict[str, v.Result]]:
         """The variables at each recorded call."""
-        calls, turns = _things(Log(self.trace)), self.trace.turns or ()
+        calls, turns = calls_of(self.trace), self.trace.turns or ()
         said = [sum(turn.calls_before <= n for turn in turns) for n in range(len(calls))]
         return [{"call": call, **self.until(n, said[n])} for n, call in enumerate(calls)]
 
     def until(self, calls: int, said: int) -> dict[str, v.Result]:
         """The first calls and messages, and whatever was not recorded."""
-        log, is_open = Log(self.trace), self.trace.gap is not None
-        turns = v.Crowd(_things(log.said(said, None)), is_open or self.trace.turns is None)
-        return {"calls": v.Crowd(_things(log.first(calls, None)), is_open), "turns": turns}
+        trace, is_open = self.trace, self.trace.gap is not None
+        messages = tuple(
+            Thing(
+                "trace", TURN_TYPE, (n,), {"number": _UNTOLD if is_open else n, "said": t.message}
+            )
+            for n, t in enumerate((trace.turns or ())[:said], start=1)
+        )
+        turns = v.Crowd(messages, is_open or trace.turns is None)
+        return {"calls": v.Crowd(calls_of(trace)[:calls], is_open), "turns": turns}
 
     def others(self) -> list[dict[str, v.Result]]:
         """The variables at a call that nobody recorded: of no other is it known to come before."""
@@ -542,11 +567,6 @@ class Run:
             if len({names[maker] for maker in makers}) < len(makers):
                 return fails("DUPLICATE_EFFECT")
         return HOLDS
-
-
-def _things(entities: Iterable[EntityRef]) -> tuple[Thing, ...]:
-    """Calls or messages; what the log does not say of one is unobserved."""
-    return tuple(Thing(each.side, each.type, each.key, each.row) for each in entities)
 
 
 def _visible(diff: Diff) -> tuple[Change, ...]:
