@@ -18,7 +18,7 @@ from statediff.errors import InputError
 from statediff.model.values import printable
 from statediff.statistics.repeats import Reruns, reruns
 from statediff_lab.audit.measures import Rate, rate
-from statediff_lab.importers.recorded import BadLine, NotARun, parse, read_lines
+from statediff_lab.importers.recorded import read_objects
 from statediff_lab.importers.taxonomy import Cause
 from statediff_lab.labels import Label, cohen, fleiss
 
@@ -157,17 +157,11 @@ def judge_file(path: Path, seed: int = 0) -> JudgeStudy:
 def judge_lines(path: Path, names: Sequence[str]) -> list[Mapping[str, object]]:
     """The lines of a file of verdicts, which all have the names. `InputError`."""
     found = []
-    for line in read_lines(path):
-        try:
-            if isinstance(line, BadLine):
-                raise NotARun(line.why)
-            entry = parse(line)
-            if not all(name in entry for name in names):
-                raise NotARun(f"expected {', '.join(names)}")
-            for name in {"human", "verdict"} & set(names):
-                if str(entry[name]) not in PASSES:
-                    raise NotARun(f"{name}: expected one of {', '.join(PASSES)}")
-        except NotARun as error:
-            raise InputError(f"{printable(path.name)}, line {line.number}: {error}") from error
+    for where, entry in read_objects(path):
+        if not all(name in entry for name in names):
+            raise InputError(f"{where}: expected {', '.join(names)}")
+        for name in {"human", "verdict"} & set(names):
+            if str(entry[name]) not in PASSES:
+                raise InputError(f"{where}: {name}: expected one of {', '.join(PASSES)}")
         found.append(entry)
     return found

@@ -32,7 +32,7 @@ from statediff_lab.dashboard.parts import (
     measured_row,
 )
 from statediff_lab.dashboard.trials import FormField, Option, report_link
-from statediff_lab.reports.comparison import difference_line
+from statediff_lab.reports.comparison import TOLD, difference_line
 
 if TYPE_CHECKING:
     from statediff.evidence.package import Bundle
@@ -202,22 +202,12 @@ def _rows(store: Store, parts: tuple[RunPart, RunPart]) -> tuple[MeasuredRow, ..
     return tuple(sorted(found, key=lambda row: (row.title, row.whose)))
 
 
-_FIRST: Final = (
-    CaseChange.REGRESSED,
-    CaseChange.UNDECIDED,
-    CaseChange.NO_VERDICT,
-    CaseChange.MISSING,
-    CaseChange.CONTRACT_CHANGED,
-    CaseChange.IMPROVED,
-)
-
-
 def _listed(found: Comparison, change: CaseChange | None) -> Sequence[ComparedCase]:
     """The cases of one kind; of no kind, those whose ends or violations differ."""
     if change is not None:
         return found.of(change)
     failing = (c for c in found.of(CaseChange.BOTH_FAIL) if c.new or c.vanished)
-    return [*(case for kind in _FIRST for case in found.of(kind)), *failing]
+    return [*(case for kind in TOLD for case in found.of(kind)), *failing]
 
 
 def _case(case: ComparedCase, pair: Pair, root: str) -> CaseRow:

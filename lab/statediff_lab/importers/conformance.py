@@ -15,14 +15,12 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from statediff.errors import StatediffError, UsageError
-from statediff.kernel import evaluate
 from statediff.model.verdict import Verdict
 from statediff_lab.importers.recorded import (
     LABELS,
     MAX_LINE_BYTES,
     BadLine,
     Labels,
-    Prepared,
     RunLine,
     Suite,
     open_suite,
@@ -37,6 +35,7 @@ from statediff_lab.importers.rejudge import (
     Wanted,
     chunks,
     judge_chunk,
+    judge_trial,
     read_run,
 )
 
@@ -207,7 +206,7 @@ class ImporterSuite:
         suite = self.open(self.sample)
         for task in suite.tasks():
             trial = suite.still(task)
-            is_match = verdict_of(trial) is Verdict.MATCH
+            is_match = judge_trial(trial).judgement.verdict is Verdict.MATCH
             assert not is_match or trial.contract.content.noop, f"{task}: doing nothing is right"
 
     def test_the_least_run_passes_the_benchmarks_own_rules(self) -> None:
@@ -250,13 +249,6 @@ def judge_file(suite: Suite, path: Path, mode: Mode) -> list[RunOutcome]:
     """Every run of one file, in order."""
     [domain] = [file.domain for file in suite.files if file.path == path]
     return judge_chunk(suite, LineChunk(domain, list(read_lines(path)), Wanted(mode)))
-
-
-def verdict_of(trial: Prepared) -> Verdict:
-    """The trial, judged under its contract."""
-    return evaluate(
-        trial.contract, trial.before, trial.after, trace=trial.trace, answer=trial.answer
-    ).judgement.verdict
 
 
 def fingerprint(folder: Path) -> list[tuple[str, int, int, bytes]]:

@@ -328,6 +328,19 @@ def parse(line: RunLine) -> Mapping[str, Any]:
     return tree
 
 
+def read_objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Where each line of a file is, and its object; every line has to hold one. `InputError`."""
+    for line in read_lines(path):
+        where = f"{line.file}: line {line.number}"
+        if isinstance(line, BadLine):
+            raise InputError(f"{where}: {line.why}")
+        try:
+            tree = parse(line)
+        except NotARun as error:  # it is no line of runs that is at fault
+            raise InputError(f"{where}: {error}") from error
+        yield where, tree
+
+
 def _flaw_words(flaw: Flaw) -> str:
     if flaw.kind is FlawKind.KEY_TWICE:
         return "a key stands twice in one object"

@@ -26,7 +26,7 @@ from typing import Final
 
 from statediff.errors import StatediffError, UsageError
 from statediff.evidence.package import Bundle
-from statediff.kernel import TrialFacts, evaluate
+from statediff.kernel import Evaluated, TrialFacts, evaluate
 from statediff.model.delta import Delta
 from statediff.model.values import printable
 from statediff.model.verdict import Finding, Judgement, Truth, Verdict
@@ -206,16 +206,21 @@ def _by_own_rules(suite: Suite, run: RecordedRun, labels: Labels) -> RejudgedRun
     )
 
 
-def _by_contract(suite: Suite, run: RecordedRun, labels: Labels, wanted: Wanted) -> RejudgedRun:
-    trial = suite.prepare(run)
-    evaluated = evaluate(
+def judge_trial(trial: Prepared, facts: TrialFacts | None = None) -> Evaluated:
+    """The trial, judged under its contract."""
+    return evaluate(
         trial.contract,
         trial.before,
         trial.after,
         trace=trial.trace,
         answer=trial.answer,
-        facts=TrialFacts(run.run_id, agent=run.agent, isolation="unknown"),
+        facts=facts or TrialFacts("trial"),
     )
+
+
+def _by_contract(suite: Suite, run: RecordedRun, labels: Labels, wanted: Wanted) -> RejudgedRun:
+    trial = suite.prepare(run)
+    evaluated = judge_trial(trial, TrialFacts(run.run_id, agent=run.agent, isolation="unknown"))
     why = reasons(evaluated.judgement)
     verdict = evaluated.judgement.verdict
     notes = open_pack(suite.name, run.task.domain).notes(run.task.name)
@@ -353,14 +358,7 @@ def _judge_still(suite: Suite, task: TaskId) -> StillTask:
     try:
         trial = suite.still(task)
         is_noop = trial.contract.content.noop
-        verdict = evaluate(
-            trial.contract,
-            trial.before,
-            trial.after,
-            trace=trial.trace,
-            answer=trial.answer,
-            facts=TrialFacts(str(task)),
-        ).judgement.verdict
+        verdict = judge_trial(trial, TrialFacts(str(task))).judgement.verdict
     except StatediffError as error:
         return StillTask(task, half, is_noop, None, str(error))
     return StillTask(task, half, is_noop, verdict)

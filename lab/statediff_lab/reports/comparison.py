@@ -33,6 +33,15 @@ if TYPE_CHECKING:
     from statediff_lab.reports.differences import Differences
 
 Json = Any
+TOLD: Final = (
+    CaseChange.REGRESSED,
+    CaseChange.UNDECIDED,
+    CaseChange.NO_VERDICT,
+    CaseChange.MISSING,
+    CaseChange.CONTRACT_CHANGED,
+    CaseChange.IMPROVED,
+)
+"""Changes whose cases are listed, in this order."""
 COMPARISON: Final = "statediff/comparison/1"
 NO_DIFFERENCE: Final = PassDifference(0, None, Fraction(1), None)
 MAX_LISTED: Final = 20
@@ -124,7 +133,7 @@ def comparison_tables(
         if domain in by
     ]
     yield from islice(measures_tables("run", rows), 1)
-    changed = [case for change in _TOLD for case in found.of(change)]
+    changed = [case for change in TOLD for case in found.of(change)]
     if changed:
         table = table_of("", "case", "A", "B")
         for case in changed[:MAX_LISTED]:
@@ -155,16 +164,6 @@ def comparison_tables(
         if lines := [inside] if isinstance(inside, str) else _lines(inside):
             yield f"{_name(cases[key])}:"
             yield from (f"  {line}" for line in lines)
-
-
-_TOLD: Final = (
-    CaseChange.REGRESSED,
-    CaseChange.UNDECIDED,
-    CaseChange.NO_VERDICT,
-    CaseChange.MISSING,
-    CaseChange.CONTRACT_CHANGED,
-    CaseChange.IMPROVED,
-)
 
 
 # What opens bundles loads all that reads a state, for which a list of figures need not wait.

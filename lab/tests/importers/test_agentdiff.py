@@ -12,7 +12,14 @@ from statediff_lab.importers.agentdiff.contract import contract_for
 from statediff_lab.importers.agentdiff.suite import AgentDiff, open_cases
 from statediff_lab.importers.pack import DomainPack
 from statediff_lab.importers.recorded import Half, NotARun, RunLine, SeededChange, TaskId
-from statediff_lab.importers.rejudge import LineChunk, Mode, RejudgedRun, Wanted, judge_chunk
+from statediff_lab.importers.rejudge import (
+    LineChunk,
+    Mode,
+    RejudgedRun,
+    Wanted,
+    judge_chunk,
+    judge_trial,
+)
 
 from statediff.errors import StatediffError, UsageError
 from statediff.kernel import evaluate
@@ -58,7 +65,7 @@ def both(cases: AgentDiff, **diff: Any) -> tuple[bool, Judgement]:
     """Whether the benchmark's rules pass the diff, and what the closed contract says of it."""
     run, _ = cases.run("library", line(**diff))
     trial = cases.prepare(run)
-    judgement = evaluate(trial.contract, trial.before, trial.after).judgement
+    judgement = judge_trial(trial).judgement
     return cases.compat(run).passes, judgement
 
 
@@ -236,11 +243,11 @@ def test_a_pack_may_say_what_is_ignored_in_place_of_the_suite(library: Made) -> 
 
 def test_an_agent_that_does_nothing_matches_a_declared_noop_and_nothing_else(library: Made) -> None:
     trial = library(ADDED).still(TASK)
-    assert evaluate(trial.contract, trial.before, trial.after).judgement.verdict is Verdict.DIVERGE
+    assert judge_trial(trial).judgement.verdict is Verdict.DIVERGE
     never = {"diff_type": "removed", "entity": "books", "expected_count": 0}
     trial = library(never).still(TASK)
     assert trial.contract.content.noop
-    assert evaluate(trial.contract, trial.before, trial.after).judgement.verdict is Verdict.MATCH
+    assert judge_trial(trial).judgement.verdict is Verdict.MATCH
 
 
 def test_a_row_of_a_table_that_no_file_names_is_collateral_too(library: Made) -> None:
@@ -370,7 +377,7 @@ def test_the_least_run_passes_its_checks_and_matches_the_closed_contract(
     assert run is not None
     assert cases.compat(run).passes
     trial = cases.prepare(run)
-    assert evaluate(trial.contract, trial.before, trial.after).judgement.verdict is Verdict.MATCH
+    assert judge_trial(trial).judgement.verdict is Verdict.MATCH
 
 
 @pytest.mark.parametrize(
@@ -399,5 +406,5 @@ def test_of_all_94_tasks_each_has_a_contract_that_the_null_run_does_not_match(wh
     assert len(tasks) == 94
     for task in tasks:
         trial = cases.still(task)
-        found = evaluate(trial.contract, trial.before, trial.after).judgement.verdict
+        found = judge_trial(trial).judgement.verdict
         assert (found is Verdict.MATCH) is trial.contract.content.noop, task

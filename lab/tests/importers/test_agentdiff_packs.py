@@ -19,9 +19,8 @@ from statediff_lab.importers.recorded import (
     parse,
     read_lines,
 )
-from statediff_lab.importers.rejudge import read_run, reasons, reviewed_reasons
+from statediff_lab.importers.rejudge import judge_trial, read_run, reasons, reviewed_reasons
 
-from statediff.kernel import evaluate
 from statediff.model.verdict import Judgement, Verdict
 
 PACKS = pack_folder("agent-diff", "linear").parent
@@ -35,8 +34,7 @@ def runs_of(cases: AgentDiff) -> Iterator[tuple[RecordedRun, Labels]]:
 
 
 def judged(cases: AgentDiff, run: RecordedRun) -> Judgement:
-    trial = cases.prepare(run)
-    return evaluate(trial.contract, trial.before, trial.after).judgement
+    return judge_trial(cases.prepare(run)).judgement
 
 
 def test_no_pack_names_a_run(whole: Path) -> None:

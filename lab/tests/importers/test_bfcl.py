@@ -27,7 +27,7 @@ from statediff_lab.importers.bfcl.layout import (
 from statediff_lab.importers.bfcl.suite import CATEGORIES, Bfcl, half_of, open_cases
 from statediff_lab.importers.conformance import ImporterSuite
 from statediff_lab.importers.recorded import Half, RecordedRun, RunLine, TaskId, parse, read_lines
-from statediff_lab.importers.rejudge import read_run
+from statediff_lab.importers.rejudge import judge_trial, read_run
 from statediff_lab.importers.states import capture_of
 from statediff_lab.importers.sweep import changes_of, reference_of
 
@@ -59,9 +59,7 @@ def runs(suite: Bfcl) -> list[RecordedRun]:
 
 def judged(suite: Bfcl, run: RecordedRun, gates: Gates) -> Judgement:
     trial = suite.trial(run.task, course_of(run.raw), gates)
-    return judgement_of(
-        trial.contract, trial.before, trial.after, trace=trial.trace, answer=trial.answer
-    )
+    return judge_trial(trial).judgement
 
 
 MADE = {

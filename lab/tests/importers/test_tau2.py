@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from statediff_lab.importers.recorded import (
     Half,
-    Prepared,
     RecordedRun,
     RunLine,
     SeededChange,
@@ -20,7 +19,7 @@ from statediff_lab.importers.recorded import (
     parse,
     read_lines,
 )
-from statediff_lab.importers.rejudge import Wanted, rejudge
+from statediff_lab.importers.rejudge import Wanted, judge_trial, rejudge
 from statediff_lab.importers.sweep import reference_of
 from statediff_lab.importers.tau2.suite import Tau2, open_cases
 from statediff_lab.importers.workers import CaseFolder, Workers
@@ -28,7 +27,7 @@ from statediff_lab.importers.workers import CaseFolder, Workers
 from lab.tests.importers.conftest import SAMPLES
 from lab.tests.importers.test_tau2_compat import LENT, folder, line, parsed
 from statediff.errors import InputError
-from statediff.kernel import Evaluated, evaluate, replay
+from statediff.kernel import Evaluated, replay
 from statediff.meta.reference import Reference
 from statediff.meta.world import put
 from statediff.model.values import Key
@@ -57,14 +56,8 @@ def runs(path: Path) -> dict[str, tuple[RecordedRun, Any]]:
     return found
 
 
-def judged(trial: Prepared) -> Evaluated:
-    return evaluate(
-        trial.contract, trial.before, trial.after, trace=trial.trace, answer=trial.answer
-    )
-
-
 def verdict_of(path: Path, run: str) -> Verdict:
-    return judged(opened(path).prepare(runs(path)[run][0])).judgement.verdict
+    return judge_trial(opened(path).prepare(runs(path)[run][0])).judgement.verdict
 
 
 def against(evaluated: Evaluated) -> list[str]:
@@ -142,14 +135,14 @@ def mutant_run(suite: Tau2, mutant: Any) -> RecordedRun:
 def test_a_recorded_run_gets_its_verdict_and_replays(
     run: str, verdict: Verdict, clause: str
 ) -> None:
-    evaluated = judged(opened(SAMPLE).prepare(runs(SAMPLE)[run][0]))
+    evaluated = judge_trial(opened(SAMPLE).prepare(runs(SAMPLE)[run][0]))
     assert evaluated.judgement.verdict is verdict
     assert clause in [found.partition(":")[0] for found in [*against(evaluated), ""]]
     assert replay(evaluated.bundle).verdict is verdict
 
 
 def test_what_the_benchmark_could_not_see_is_shown_with_its_rows() -> None:
-    other_line = judged(opened(SAMPLE).prepare(runs(SAMPLE)["c3b0c41a"][0]))
+    other_line = judge_trial(opened(SAMPLE).prepare(runs(SAMPLE)["c3b0c41a"][0]))
     assert against(other_line) == [
         'frame: bills B1002 status "Issued" → "Paid"',
         'frame: lines L1003 status "Suspended" → "Active" and 1 more',
@@ -226,7 +219,7 @@ def test_mutants_match_where_they_are_right_and_nowhere_else() -> None:
         task = TaskId(mutant["domain"], mutant["task_id"])
         if suite.contract(task).content.disputed or mutant["kind"] not in wanted:
             continue
-        outcome = judged(suite.prepare(mutant_run(suite, mutant))).judgement.outcome
+        outcome = judge_trial(suite.prepare(mutant_run(suite, mutant))).judgement.outcome
         assert outcome is wanted[mutant["kind"]], mutant["mutant_id"]
         seen.add(mutant["kind"])
     assert len(seen) >= 9
@@ -236,7 +229,7 @@ def test_a_transfer_that_the_task_asks_for_is_missed_where_nothing_else_is_wante
     suite = opened(MOCK)
     trial = suite.still(TaskId("mock", "impossible_task_1"))
     assert trial.contract.content.noop
-    assert any("called-1" in found for found in against(judged(trial)))
+    assert any("called-1" in found for found in against(judge_trial(trial)))
 
 
 def test_the_reference_run_of_every_undisputed_task_matches() -> None:
@@ -245,7 +238,7 @@ def test_the_reference_run_of_every_undisputed_task_matches() -> None:
         minimal = suite.minimal(TaskId("retail", name))
         assert minimal is not None
         assert suite.compat(minimal).passes
-        assert judged(suite.prepare(minimal)).judgement.verdict is Verdict.MATCH
+        assert judge_trial(suite.prepare(minimal)).judgement.verdict is Verdict.MATCH
 
 
 def test_no_reference_run_is_made_up_for_rules_that_are_not_in_the_files() -> None:
@@ -260,7 +253,7 @@ def test_a_replay_that_went_another_way_leaves_the_state_unknown() -> None:
     odd = [r for r, _ in runs(MOCK).values() if any_astray(r)]
     assert odd
     for run in odd:
-        evaluated = judged(suite.prepare(run))
+        evaluated = judge_trial(suite.prepare(run))
         assert evaluated.judgement.verdict is Verdict.INCONCLUSIVE
         assert any("another output than recorded" in found for found in against(evaluated))
 
@@ -293,9 +286,9 @@ def test_the_users_phone_is_the_users_to_change() -> None:
     trace = run.raw["trace"]
     assert run.raw["solo_mode"] is False
     assert any(call["requestor"] == "user" and call.get("delta") for call in trace)
-    assert judged(suite.prepare(run)).judgement.verdict is Verdict.MATCH
+    assert judge_trial(suite.prepare(run)).judgement.verdict is Verdict.MATCH
     taken = [{**call, "requestor": "assistant"} for call in trace]
-    evaluated = judged(suite.prepare(changed_run(run, trace=taken)))
+    evaluated = judge_trial(suite.prepare(changed_run(run, trace=taken)))
     assert evaluated.judgement.verdict is Verdict.DIVERGE
     assert any(found.startswith("frame: device") for found in against(evaluated))
 
@@ -305,7 +298,7 @@ def test_where_there_is_no_user_the_agent_acts_in_the_users_place() -> None:
     alone = [{**call, "requestor": "assistant"} for call in run.raw["trace"]]
     trial = suite.prepare(changed_run(run, trace=alone, solo_mode=True))
     assert {a.principal for a in trial.trace.actions if a.effects} == {"user"}
-    assert judged(trial).judgement.verdict is Verdict.MATCH
+    assert judge_trial(trial).judgement.verdict is Verdict.MATCH
 
 
 def test_effects_that_do_not_add_up_to_the_state_after_attribute_nothing() -> None:
@@ -313,7 +306,7 @@ def test_effects_that_do_not_add_up_to_the_state_after_attribute_nothing() -> No
     silent = [{**call, "delta": []} for call in run.raw["trace"]]
     trial = suite.prepare(changed_run(run, trace=silent))
     assert all(action.effects is None for action in trial.trace.actions)
-    evaluated = judged(trial)
+    evaluated = judge_trial(trial)
     assert evaluated.judgement.verdict is Verdict.INCONCLUSIVE
     assert any("attribution" in found for found in against(evaluated))
 
@@ -325,7 +318,7 @@ def test_a_domain_never_seen_is_judged_without_a_pack(tmp_path: Path) -> None:
     suite = open_cases(folder(tmp_path, line(outputs=[])))
     run, _ = suite.run("library", parsed(line(outputs=[])))
     trial = suite.prepare(run)
-    assert judged(trial).judgement.verdict is Verdict.MATCH
+    assert judge_trial(trial).judgement.verdict is Verdict.MATCH
     assert trial.contract.content.require
     schema = trial.before.parts[0].state.schema
     assert {t.name for t in schema.types} == {"books", "loans"}
@@ -336,7 +329,7 @@ def test_a_number_within_another_was_not_told(tmp_path: Path) -> None:
     suite = open_cases(folder(tmp_path, line(outputs=["327"])))
     run, _ = suite.run("library", parsed(line()))
     assert suite.components(run).communicate == (True,)  # found in "1,327"
-    evaluated = judged(suite.prepare(run))
+    evaluated = judge_trial(suite.prepare(run))
     assert evaluated.judgement.outcome is Verdict.MATCH
     assert evaluated.judgement.task is Verdict.DIVERGE
 
@@ -357,7 +350,7 @@ def test_harm_in_a_domain_never_seen_is_found(
 ) -> None:
     suite = open_cases(folder(tmp_path))
     run, _ = suite.run("library", parsed(line(outputs=[], after={"delta": [*LENT, harm]})))
-    evaluated = judged(suite.prepare(run))
+    evaluated = judge_trial(suite.prepare(run))
     assert evaluated.judgement.verdict is Verdict.DIVERGE
     assert any(found.startswith(f"frame: {said}") for found in against(evaluated))
 
@@ -376,9 +369,9 @@ def test_state_values_that_look_like_expressions_stay_values(tmp_path: Path) -> 
     tree = line(outputs=[], after={"delta": gold})
     suite = open_cases(folder(tmp_path, tree, gold=gold))
     run, _ = suite.run("library", parsed(tree))
-    assert judged(suite.prepare(run)).judgement.verdict is Verdict.MATCH
+    assert judge_trial(suite.prepare(run)).judgement.verdict is Verdict.MATCH
     other, _ = suite.run("library", parsed(line(outputs=[], after={"delta": []})))
-    assert judged(suite.prepare(other)).judgement.verdict is Verdict.DIVERGE
+    assert judge_trial(suite.prepare(other)).judgement.verdict is Verdict.DIVERGE
 
 
 # ---------------------------------------------------------------- the split, and the packs

@@ -42,7 +42,6 @@ from statediff_lab.importers.bfcl.layout import (
     state_of,
 )
 from statediff_lab.importers.recorded import (
-    BadLine,
     Compat,
     Half,
     Labels,
@@ -53,8 +52,7 @@ from statediff_lab.importers.recorded import (
     SeededChange,
     TaskId,
     expect,
-    parse,
-    read_lines,
+    read_objects,
 )
 from statediff_lab.importers.states import EPOCH, capture_of, value_of
 
@@ -99,12 +97,8 @@ class Bfcl:
     def _lines(self) -> Mapping[TaskId, Mapping[str, Any]]:
         found: dict[TaskId, Mapping[str, Any]] = {}
         for category in self._categories:
-            for line in read_lines(self._place("tasks", category)):
-                where = f"{line.file}: line {line.number}"
-                if isinstance(line, BadLine):
-                    raise InputError(f"{where}: {line.why}")
+            for where, raw in read_objects(self._place("tasks", category)):
                 try:
-                    raw = parse(line)
                     task = task_of(raw)
                 except InputError as error:
                     raise InputError(f"{where}: {error}") from error

@@ -40,7 +40,6 @@ from statediff.model.trace import Action, ActionClass, Trace
 from statediff.model.values import Map, printable
 from statediff_lab.importers.pack import open_pack
 from statediff_lab.importers.recorded import (
-    BadLine,
     Compat,
     Half,
     Labels,
@@ -50,8 +49,7 @@ from statediff_lab.importers.recorded import (
     RunFile,
     SeededChange,
     TaskId,
-    parse,
-    read_lines,
+    read_objects,
     without_labels,
 )
 from statediff_lab.importers.states import Edit, value_of
@@ -144,14 +142,7 @@ class Tau2:
         if not path.exists():
             return {}
         found: dict[str, dict[str, bool]] = {}
-        for line in read_lines(path):
-            place = f"{line.file}: line {line.number}"
-            if isinstance(line, BadLine):
-                raise InputError(f"{place}: {line.why}")
-            try:
-                entry = parse(line)
-            except NotARun as error:  # it is no line of runs that is at fault
-                raise InputError(f"{place}: {error}") from error
+        for place, entry in read_objects(path):
             labels = entry.get("labels") or {}
             if not isinstance(labels, dict):
                 raise InputError(f"{place}: expected `labels` as an object")
