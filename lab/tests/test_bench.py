@@ -45,7 +45,7 @@ def test_the_changes_that_are_made_are_those_that_are_wanted(rows: int, changes:
 @pytest.mark.timeout(600)  # whole measures, also on a busy machine
 def test_every_measure_without_a_server_gives_right_rows(tmp_path: Path) -> None:
     names = [
-        "diff-memory", "diff-peers", "capture-sqlite", "verify",
+        "diff-memory", "diff-peers", "capture-sqlite", "reset-sqlite", "reset-checkout", "verify",
     ]  # fmt: skip
     said: list[str] = []
     rows = list(run(small(tmp_path), names, said.append))

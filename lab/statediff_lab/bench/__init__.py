@@ -14,6 +14,7 @@ from statediff_lab.bench import (
     capturing,
     deltas,
     diffing,
+    resets,
     rewards,
     trialing,
 )
@@ -21,5 +22,5 @@ from statediff_lab.bench.registry import MEASURES, BenchPlan, BenchRow, Judging,
 
 __all__ = ["MEASURES", "BenchPlan", "BenchRow", "Judging", "machine", "run"]
 
-MODULES = (diffing, capturing, deltas, trialing, rewards)
+MODULES = (diffing, capturing, deltas, resets, trialing, rewards)
 """Importing a module registers its measures, in this order."""

@@ -18,7 +18,7 @@ from statediff.errors import HarnessError, UsageError
 from statediff.model.verdict import Verdict
 
 PEERS: Final = ("datacompy", "deepdiff", "fleet-python", "jsonpatch", "polars", "reladiff")
-KINDS: Final = ("capture", "delta", "diff", "reward", "verify")
+KINDS: Final = ("capture", "delta", "diff", "reset", "reward", "verify")
 T = TypeVar("T")
 
 

@@ -378,6 +378,32 @@ def _fleet(before: Path, door: str, after: Path) -> bool:
     return True
 
 
+@measure("reward-large", "reward")
+def warm_large(plan: BenchPlan) -> Iterator[BenchRow]:
+    """A kept judge over a large SQLite file with few changes."""
+    doors, contract = _doors(plan), parse_contract(CONTRACT, "bench.yaml")
+    shop = _shop(plan, plan.rows, rounds=1)
+    judge = doors.keep(contract, f"db={shop.before}")
+    harm = "UPDATE purchase SET cents = 1 WHERE id % 1009 = 9 AND id < 10099;"
+    many = _made(shop.before, len(shop.runs), "ten changes", harm, Verdict.DIVERGE)
+    runs = (shop.runs[0], many)
+    _check(f"{plan.rows:,} rows", runs, [judge.score(run.place) for run in runs])
+    taken = _in_turn(
+        {
+            "warm": (judge.score, [run.place for run in runs]),
+            "pages": (partial(_same_pages, shop.before), [run.path for run in runs]),
+        },
+        plan,
+    )
+    yield _rate(
+        f"warm judge, SQLite, {plan.rows:,} rows",
+        taken["warm"],
+        floor=taken["pages"],
+        target=BenchLimit(3.0),
+        note="two and twelve changes; the floor reads both files and compares their pages",
+    )
+
+
 # ---------------------------------------------------------------- dicts
 
 

@@ -19,7 +19,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="[WHAT]...",
-            help="capture, delta, diff, reward, verify, or a measure's name; else all.",
+            help="capture, delta, diff, reset, reward, verify, or a measure's name; else all.",
         ),
     ] = None,
     rows: Annotated[int, typer.Option("--rows", help="Rows of a state.")] = 1_000_000,
@@ -33,7 +33,7 @@ def bench(
     repeats: Annotated[int, typer.Option("--repeats", help="Interleaved runs of each.")] = 5,
     as_json: JsonFlag = False,
 ) -> int:
-    """Measure capture, delta, diff, reward and verify here; 4 if a target is missed.
+    """Measure capture, delta, diff, reset, reward and verify here; 4 if a target is missed.
 
     Peers are measured where they are installed (`pip install 'statediff[bench]'`). What needs
     Docker says so where there is none.
