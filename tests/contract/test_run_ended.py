@@ -15,6 +15,7 @@ import statediff
 from statediff.agents.command import CommandAgent, program_ending
 from statediff.agents.function import FunctionAgent
 from statediff.agents.trial import Trial
+from statediff.capture.source import clock
 from statediff.contract.file import parse_contract
 from statediff.errors import BundleError, ContractError, UsageError
 from statediff.evidence.canonical import write
@@ -30,7 +31,7 @@ from statediff.kernel import (
 )
 from statediff.model.trace import ENDINGS, RunEnding
 from statediff.model.verdict import Verdict
-from statediff.workspace.inputs import capture_pair, unrefined, utc_now
+from statediff.workspace.inputs import capture_pair, unrefined
 
 HEAD = "contract: t/case\nversion: 1.0.0\nowner: desk\nintent: Close it and nothing else.\n"
 CLOSED = HEAD + "require:\n  - {id: closed, update: t, where: it.id == 1, set: {s: closed}}\n"
@@ -155,7 +156,7 @@ def test_a_program_is_known_to_end_so(
     program: str, how: str, code: int | None, tmp_path: Path
 ) -> None:
     agent = CommandAgent((sys.executable, "-c", program), 3.0 if how == "timed-out" else 60.0)
-    assert agent.run(_trial(tmp_path), utc_now).ending == RunEnding(how, code)
+    assert agent.run(_trial(tmp_path), clock).ending == RunEnding(how, code)
 
 
 def test_one_that_ends_its_watcher_is_killed() -> None:
@@ -169,7 +170,7 @@ def test_one_that_ends_its_watcher_is_killed() -> None:
 def test_a_function_is_known_to_end_so(
     function: Callable[[Trial], object], how: str, tmp_path: Path
 ) -> None:
-    assert FunctionAgent(function, "f").run(_trial(tmp_path), utc_now).ending == RunEnding(how)
+    assert FunctionAgent(function, "f").run(_trial(tmp_path), clock).ending == RunEnding(how)
 
 
 def _trial(folder: Path) -> Trial:
