@@ -13,12 +13,14 @@ from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.trace import ActionClass, Trace
 from statediff.model.values import Unobserved
 from tests.judging import (
+    CUT,
     DARK,
     FAILS,
     HIDDEN,
     HOLDS,
     UNKNOWN,
     at,
+    doc,
     finding,
     item,
     state,
@@ -122,6 +124,39 @@ def test_what_a_retried_call_did_twice_is_a_duplicate(after: Any, trace: Trace, 
     assert truths(judgement)["retried-create-item"] is truth
 
 
+RETRIED = log(TIMEOUT, AGAIN)
+NO_HISTORY = "attribution: no history says which call left which effect"
+
+
+@pytest.mark.parametrize(
+    ("effect", "before", "after", "truth", "missing"),
+    [
+        ("any item", {}, TWO, FAILS, ()),
+        # Only what came into being is an effect twice, and only of the type that is named.
+        ("any item", TWO, {}, HOLDS, ()),
+        ("create doc", {}, TWO, HOLDS, ()),
+        ("create doc", {}, {**TWO, "doc": [doc(1)]}, HOLDS, ()),
+        # An effect may be one of two where a field of it, or how many there are, was not seen.
+        ("create item", {}, {"item": [item(1), item(2, HIDDEN)]}, UNKNOWN,
+         (NO_HISTORY, "item.n after: hidden")),
+        ("create item", {}, {"item": [item(2, HIDDEN)]}, HOLDS, ()),
+        ("create item", {}, state({}, {"item": CUT}), UNKNOWN, (NO_HISTORY, "item: cut short")),
+        ("create item", {}, state({}, {"doc": CUT}), HOLDS, ()),
+        ("create item", {"item": [item(1, HIDDEN)]}, {"item": [item(1), item(2)]}, HOLDS, ()),
+    ],
+)  # fmt: skip
+def test_what_a_retried_call_may_have_done_twice(
+    effect: str, before: Any, after: Any, truth: Any, missing: tuple[str, ...]
+) -> None:
+    body = (
+        f"effects: [{{on: {effect}, retry_safe: false}}]\n"
+        "forbid: [{create: log}]\nallow: [{any: [doc, item]}]\n"
+    )
+    judgement = judged(body, RETRIED, before, after).judgement
+    found = finding(judgement, f"retried-{effect.replace(' ', '-')}")
+    assert (found.truth, found.missing) == (truth, missing)
+
+
 def test_a_duplicate_names_the_calls_and_what_undid_it_and_stays_one() -> None:
     undone = log(TIMEOUT, AGAIN, call("void", ActionClass.CONDITIONAL_UPDATE, id=2))
     found = finding(judged(RETRIES, undone, {}, TWO).judgement, "retried-create-item")
@@ -147,7 +182,6 @@ def test_without_a_named_tool_any_call_that_does_not_only_read_may_have_had_the_
 
 
 DARK_CALL = replace(call("refund"), arguments=Unobserved("cut"))
-NO_HISTORY = "attribution: no history says which call left which effect"
 STOPPED = "calls: unrecorded: the recorder was stopped"
 SILENT_CALLS = tuple(
     f"in call-{n}, the log does not say its arguments: it may repeat another call" for n in (1, 2)

@@ -132,16 +132,15 @@ def explain(source: Document, contract: Contract) -> Explanation:
         owner=document.owner,
         intent=" ".join(document.intent.split()),
         digest=contract.digest,
-        inputs=tuple((words(name), _value(value)) for name, value in document.inputs.items()),
+        inputs=tuple(
+            (words(name), "nothing" if value is None else str(value))
+            for name, value in document.inputs.items()
+        ),
         sections=tuple(_sections(subject)),
         rules=tuple(_rules(contract)),
         sources=tuple(_sources(subject)),
         frame_is_open=contract.frame_is_open,
     )
-
-
-def _value(value: Any) -> str:
-    return "nothing" if value is None else str(value)
 
 
 def _sections(subject: Subject) -> Iterator[Section]:

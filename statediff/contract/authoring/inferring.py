@@ -193,15 +193,19 @@ class Inferred:
 
     @cached_property
     def _stamps(self) -> frozenset[datetime]:
-        found = (instant(value) for name, value in self._written() if _is_stamp_name(name))
         moment = self.moment
-        return frozenset(at for at in found if at and moment and abs(at - moment) <= NEAR)
+        return frozenset(at for at in self._stamped if moment and abs(at - moment) <= NEAR)
+
+    @cached_property
+    def _stamped(self) -> list[datetime]:
+        """Every instant under the name of a stamp."""
+        found = (instant(value) for name, value in self._written() if _is_stamp_name(name))
+        return [at for at in found if at is not None]
 
     def is_ahead(self, at: datetime) -> bool:
         """True if the harness's clock had not come to it, and nothing else shows another clock."""
         noted = self.run.timeline.agent_finished_at if self.run.timeline else None
-        stamps = [instant(v) for name, v in self._written() if _is_stamp_name(name)]
-        near = [of for of in stamps if of and abs(of - at) <= NEAR]
+        near = [of for of in self._stamped if abs(of - at) <= NEAR]
         return noted is not None and noted + ZONES < at and len(near) <= 1
 
     def volatile(self, text: str) -> str | None:

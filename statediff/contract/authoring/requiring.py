@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Final
 
 from statediff.contract.authoring.aligning import COME, GONE, Change, Member, is_own_key
@@ -80,10 +81,9 @@ def clauses(
         entity = schema.by_name[said.type]
         first = held[0][0]
         word = _WORDS.get(said.op, said.op.value + "ed")
-        made, number = f"{'' if first.is_common else 'may-'}{word}-{_slug(said.type)}", 2
-        base = made
-        while made in ids:
-            made, number = f"{base}-{number}", number + 1
+        base = f"{'' if first.is_common else 'may-'}{word}-{_slug(said.type)}"
+        names = chain([base], (f"{base}-{number}" for number in count(2)))
+        made = next(name for name in names if name not in ids)
         ids.add(made)
         head = f"    {said.op.value}: {path_key(said.type)}"
         also = sum(len(other) for (one, _), other in groups.items() if _may_be(one, said))
@@ -235,14 +235,10 @@ def _where(entity: EntityType, keys: list[Key]) -> str:
     if any(part is None for key in literals for part in key):
         return ""
     fields = [f"it.{name_text(name)}" for name in entity.key]
-    if len(entity.key) == 1:
-        values = [str(key[0]) for key in literals]
-        listed = f"in [{', '.join(values)}]" if len(values) > 1 else f"== {values[0]}"
-        return f"{fields[0]} {listed}"
+    if len(fields) == 1 and len(keys) > 1:
+        return f"{fields[0]} in [{', '.join(str(key[0]) for key in literals)}]"
     whole = [
-        " and ".join(
-            f"it.{name_text(n)} == {part}" for n, part in zip(entity.key, key, strict=True)
-        )
+        " and ".join(f"{field} == {part}" for field, part in zip(fields, key, strict=True))
         for key in literals
     ]
     return whole[0] if len(whole) == 1 else " or ".join(f"({each})" for each in whole)

@@ -42,18 +42,14 @@ class _Untitled(GenerateJsonSchema):
 def _publish(model: type[BaseModel], name: str, title: str) -> dict[str, Any]:
     generated = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
     for mapping in (generated, *generated["$defs"].values()):
-        _never_null_inside(mapping)
+        properties = mapping.get("properties", {})
+        properties.update({key: _never_null(shape) for key, shape in properties.items()})
     return {
         "$schema": DIALECT,
         "$id": f"urn:statediff:schema:{name}:1",
         **generated,
         "title": title,
     }
-
-
-def _never_null_inside(mapping: dict[str, Any]) -> None:
-    for key, shape in mapping.get("properties", {}).items():
-        mapping["properties"][key] = _never_null(shape)
 
 
 def _never_null(shape: dict[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Profile(Part):
 def shipped() -> Mapping[str, Profile]:
     """Our profiles, by name and version."""
     folder = files("statediff.contract") / "profiles"
-    found = sorted((each for each in folder.iterdir()), key=lambda each: each.name)
+    found = sorted(folder.iterdir(), key=lambda each: each.name)
     return {
         each.name.removesuffix(".yaml"): as_model(
             read_document(each.read_bytes(), each.name), Profile

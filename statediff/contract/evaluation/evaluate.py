@@ -37,8 +37,8 @@ from statediff.contract.evaluation.operations import (
 )
 from statediff.contract.evaluation.reaching import reaching
 from statediff.contract.evaluation.texts import (
+    TESTS,
     TEXT_FUNCTIONS,
-    apply_test,
     item_at,
     joined,
     length,
@@ -100,10 +100,6 @@ from statediff.model.values import (
     key_order,
 )
 
-_TESTS: Final = frozenset(
-    {"contains", "ends_with", "matches", "mentions", "search", "starts_with", "within"}
-)
-"""Conditions over known values (`texts.apply_test`)."""
 _CUT: Final = 61
 """Characters of a text that an explanation keeps; reports show no more of a value."""
 
@@ -128,7 +124,7 @@ def outcomes(node: Node, context: EvalContext, env: Env) -> int:
         case Reaches(start=start, goal=goal):
             ends = evaluate(start, context, env), evaluate(goal, context, env)
             return reaching(node, *ends, context)
-        case Call(name=name) if name in _TESTS:
+        case Call(name=name) if name in TESTS:
             return _test(node, context, env)
         case Call(name="same_items"):
             return same_items(EVALUATOR, node, context, env)
@@ -242,7 +238,7 @@ def _test(node: Call, context: EvalContext, env: Env) -> int:
             context.waits_for(argument.causes)
         mask = either(any(a.maybe_null or a.maybe_undefined for a in unknown))
     else:
-        mask = TRUE if apply_test(node.name, arguments) else FALSE
+        mask = TRUE if TESTS[node.name](*arguments) else FALSE
     if context.trail is not None:
         left, right = arguments[0], arguments[1]
         things = _things(node, context, env)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from functools import lru_cache
 from itertools import chain
+from operator import contains
 from typing import Any, Final
 
 import re2
@@ -118,27 +120,16 @@ def _regex(pattern: str) -> re2._Regexp[str]:
     return compile_regex(pattern)
 
 
-def apply_test(name: str, arguments: list[Any]) -> bool:
-    """The truth of a test on known values of the right kinds."""
-    a, b = arguments[0], arguments[1]
-    match name:
-        case "contains":
-            return b in a
-        case "mentions":
-            return mentions(a, b)
-        case "starts_with":
-            return bool(a.startswith(b))
-        case "ends_with":
-            return bool(a.endswith(b))
-        case "matches":
-            return _regex(b).fullmatch(a) is not None
-        case "search":
-            return _regex(b).search(a) is not None
-        case "within":
-            return abs(distance(a, b)) <= exact(arguments[2])
-        case _:
-            pass
-    raise ValueError(f"not a test: {name}")
+def _matches(text: str, pattern: str) -> bool:
+    return _regex(pattern).fullmatch(text) is not None
+
+
+def _search(text: str, pattern: str) -> bool:
+    return _regex(pattern).search(text) is not None
+
+
+def _within(one: Any, other: Any, most: Any) -> bool:
+    return abs(distance(one, other)) <= exact(most)
 
 
 def joins(text: str, at: int) -> bool:
@@ -155,3 +146,15 @@ def mentions(text: str, name: str) -> bool:
             return True
         at = text.find(name, at + 1)
     return False
+
+
+TESTS: Final[Mapping[str, Callable[..., bool]]] = {
+    "contains": contains,
+    "mentions": mentions,
+    "starts_with": str.startswith,
+    "ends_with": str.endswith,
+    "matches": _matches,
+    "search": _search,
+    "within": _within,
+}
+"""The truth of a test on known values of the right kinds."""
