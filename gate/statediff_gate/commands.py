@@ -276,7 +276,7 @@ def undo(
     Ends with 0 where it is undone, 1 where nothing was changed, with the reason.
     """
     from statediff.workspace.bundles import load_bundle
-    from statediff_gate.undoing import undo_run
+    from statediff_gate.undo import undo_run
 
     done = undo_run(load_bundle(bundle)[0], pairs(state), pairs(account or ()), is_plan=plan)
     for each in done.inverses:

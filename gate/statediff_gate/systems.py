@@ -50,7 +50,7 @@ def open_participants(
             url = str(place)
             # Few gates stand before one of these, and its drivers take long to load.
             if is_repository(place):
-                from statediff_gate.pushes import repository  # noqa: PLC0415 - as said
+                from statediff_gate import repository  # noqa: PLC0415 - as said
 
                 kept = journal.beside("pushes.json")
                 found[name] = repository.GitGate(name, Path(url), refine, kept)

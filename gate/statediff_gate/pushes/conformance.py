@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from statediff_gate.participant import Answer, Prepared, Refused
-from statediff_gate.pushes.repository import GitGate, process
+from statediff_gate.repository import GitGate, process
 
 HOOK: Final = """#!/bin/sh
 cat > {at}/lines

@@ -32,7 +32,7 @@ from statediff.model.verdict import Decision
 if TYPE_CHECKING:
     from statediff.systems.base.plugin import Refinement
     from statediff_gate.journal import Journal
-    from statediff_gate.pushes.repository import GitGate
+    from statediff_gate.repository import GitGate
 
 _MARK: Final = "# statediff gate"
 _HOOKS: Final = {"pre-receive": "", "reference-transaction": '[ "$1" = prepared ] || exit 0\n'}
@@ -107,7 +107,7 @@ def main(hook: str, records: Path) -> int:
 
     try:
         if hook == "reference-transaction":
-            from statediff_gate.pushes.repository import may_move  # noqa: PLC0415 - its part alone
+            from statediff_gate.repository import may_move  # noqa: PLC0415 - its part alone
 
             why = may_move(kept_in(records), Path(settings["path"]), os.getppid(), lines)
             return _refuse(why) if why is not None else 0
@@ -137,7 +137,7 @@ def _received(settings: Mapping[str, Any], records: Path, lines: list[str]) -> i
     from statediff_gate.gate import Gate  # noqa: PLC0415 - as above
     from statediff_gate.holds import approvals_in  # noqa: PLC0415 - as above
     from statediff_gate.participant import Refused  # noqa: PLC0415 - as above
-    from statediff_gate.pushes.repository import GitGate, process  # noqa: PLC0415 - as above
+    from statediff_gate.repository import GitGate, process  # noqa: PLC0415 - as above
 
     incoming = Path(os.environ.get("GIT_QUARANTINE_PATH", "")).name
     path = Path(settings["path"])
@@ -174,7 +174,7 @@ def _received(settings: Mapping[str, Any], records: Path, lines: list[str]) -> i
 @contextmanager
 def _turn(records: Path, path: Path) -> Iterator[None]:
     """No other push is judged, and none that was is still to move a ref. Raises `UsageError`."""
-    from statediff_gate.pushes.repository import Pushes, places, refs_of  # noqa: PLC0415 - as above
+    from statediff_gate.repository import Pushes, places, refs_of  # noqa: PLC0415 - as above
 
     with (records / "turn").open("wb") as file:
         end = time.monotonic() + _WAIT_SECONDS
