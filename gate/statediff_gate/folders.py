@@ -38,6 +38,7 @@ from statediff_gate.course import Course
 from statediff_gate.participant import Answer, Prepared, Refused
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _HERE: Final = -100
 _EXCHANGE: Final = 2
 _WORD: Final = "adopt"
@@ -65,6 +66,8 @@ def root_of(state: State) -> str:
 
 def require_folder(name: str, path: Path) -> bool:
     """True for a checkout, False for another folder. `UsageError` where no gate can stand there."""
+    if not hasattr(_LIBC, "renameat2"):
+        raise UsageError(f"{name}: this system cannot exchange two folders in one step; Linux can")
     git = path / ".git"
     if path.is_symlink() or os.path.ismount(path):
         raise UsageError(f"{name}: a link, or the top of a file system, cannot be exchanged")
@@ -200,7 +203,7 @@ class FolderGate:
     def commit(self) -> None:
         if self._own is not None and self._wanted is not None:
             copy, lock = self._own
-            ctypes.CDLL(None).syncfs(lock)  # what takes the place is there after a power cut
+            _LIBC.syncfs(lock)  # what takes the place is there after a power cut
             if root_of(self._seen()) != self._root:
                 raise Refused(f"{self.name}: somebody wrote there in this moment; run again")
             _exchange(copy, self._path)
@@ -220,9 +223,6 @@ class FolderGate:
 
 def _exchange(one: Path, other: Path) -> None:
     """The two folders change places at once. Raises `Refused`."""
-    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-    if call is None:
-        raise Refused("this system cannot exchange two folders in one step")
-    if call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) != 0:
+    if _LIBC.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) != 0:
         cause = os.strerror(ctypes.get_errno())
         raise Refused(f"{other}: the file system does not exchange it: {cause}")
