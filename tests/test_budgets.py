@@ -18,7 +18,7 @@ LINES: Final = {
     "statediff_erp": 910,
     "statediff_gate": 7_000,
     "statediff_git": 6_620,
-    "statediff_mariadb": 3_930,
+    "statediff_mariadb": 3_950,
     "statediff_office": 5_360,
     "statediff_payments": 1_720,
     "statediff_postgres": 5_970,

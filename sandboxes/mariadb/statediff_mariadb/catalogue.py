@@ -63,6 +63,8 @@ SELECT table_name, table_type, engine FROM information_schema.tables
 WHERE {_HERE} AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')
 ORDER BY table_name
 """
+_LOCKED: Final = frozenset({"Aria", "ARCHIVE", "CSV", "MEMORY", "MyISAM"})
+"""Engines without a snapshot, whose rows are all in the server."""
 # JSON is another name of longtext with a check, which is quoted as the session quotes names.
 COLUMNS: Final = f"""
 SELECT table_name, column_name, CASE WHEN EXISTS (
@@ -325,6 +327,8 @@ class TableEntry:
     key: tuple[str, ...]
     references: dict[str, tuple[str, str]]
     unreadable: str | None
+    is_locked: bool = False
+    """Whether a session that locks it keeps every other one from writing it."""
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)
@@ -378,6 +382,7 @@ def read_catalogue(
             None
             if engine == "InnoDB"
             else f"its engine, {printable(str(engine))}, has no snapshot",
+            engine in _LOCKED,
         )
         for name, kind, engine in fetched(connection, TABLES, database)
         if kind != "SEQUENCE"

@@ -3,8 +3,10 @@
 1. A connection with the evaluator's own account, in UTC and with strict quoting, read only.
 2. The catalogue, which no transaction covers, is read before and after the rows; where the two
    differ the reading begins again.
-3. Rows come from plain tables of InnoDB in one snapshot. A table of another engine has none, and is
-   unobserved; so is a table whose definition changed after the snapshot, or that is kept locked.
+3. Rows come from plain tables of InnoDB in one snapshot. A table of another engine has none: those
+   whose rows are in the server are locked against writing before the snapshot is taken, by a
+   session apart, until all is read. What cannot be locked, or whose definition changed after the
+   snapshot, is unobserved; so are such tables of a sandbox's own server, which no feed follows.
 4. No view, trigger or routine is run: a table that was read is held until the end, and is then
    found to be a table still.
 
@@ -104,7 +106,7 @@ class MariaDbSource:
     not_observed: ClassVar[tuple[str, ...]] = (
         "other databases of a server that is not the sandbox's, and accounts without rights here",
         "rows of other databases of a sandbox's server, and of temporary tables",
-        "rows of tables of another engine than InnoDB: they are unobserved",
+        "rows of tables that have no snapshot and are not locked: they are unobserved",
         "statistics, and what the server counts and logs",
         "functions of libraries (`mysql.func`), servers, time zones and other tables of `mysql`",
         "files of the server: its configuration, plug-ins, what a program left in its folders",
@@ -194,20 +196,36 @@ class MariaDbSource:
         They are read in a snapshot, whose transaction stays open.
         """
         checked = check(connection, database, catalogue.at_risk, may_mark=self._may_mark)
-        connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
         if like is None or not like.schema.types:
             schema = self._schema(catalogue)
         else:
             found = catalogue_schema(self._name, catalogue)
             schema = continued(like.schema, found, OBJECT_NAMES, "here.")
-        scan = Scan(connection, database, catalogue, Shelf(store), checked)
-        tables = {
-            t.name: scan.table(t, None if like is None else like.tables.get(t.name))
-            for t in schema.types
-            if wanted is None or like is None or t.name in wanted or t.name not in like.tables
-        }
+        with self._locked(database, catalogue) as locked:
+            connection.query("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY")
+            scan = Scan(connection, database, catalogue, Shelf(store), checked, locked)
+            tables = {
+                t.name: scan.table(t, None if like is None else like.tables.get(t.name))
+                for t in schema.types
+                if wanted is None or like is None or t.name in wanted or t.name not in like.tables
+            }
         state = state_of(schema, tables)
         return state, scan.shelf.failures
+
+    @contextlib.contextmanager
+    def _locked(self, database: str, catalogue: Catalogue) -> Iterator[Container[str]]:
+        """The tables without a snapshot that nobody writes meanwhile."""
+        names = sorted(name for name, entry in catalogue.tables.items() if entry.is_locked)
+        if self._may_mark or not names:
+            yield ()
+            return
+        with self.session() as (keeper, _):
+            held = ", ".join(f"{quoted(database)}.{quoted(name)} READ" for name in names)
+            try:
+                keeper.query(f"LOCK TABLES {held}")
+            except pymysql.Error:  # it may not, or somebody writes them
+                names = []
+            yield names
 
     def _schema(self, catalogue: Catalogue) -> Schema:
         schema = catalogue_schema(self._name, catalogue)
@@ -255,7 +273,9 @@ class Scan:
         catalogue: Catalogue,
         shelf: Shelf,
         checked: Checked,
+        locked: Container[str] = (),
     ) -> None:
+        self._locked = locked
         self._checked = checked
         self._connection = connection
         self._database = database
@@ -276,7 +296,7 @@ class Scan:
         if entry is None:
             hidden = self._catalogue.refused.get("db.view")
             return shelf.missing(entity_type, like, hidden)
-        cause = entry.unreadable
+        cause = None if entry.name in self._locked else entry.unreadable
         by_name = entity_type.by_name
         for key in entity_type.key:
             if key not in by_name or entry.column(by_name[key].source_column) is None:

@@ -12,6 +12,7 @@ import pymysql
 from statediff_mariadb.source import MariaDbSource
 
 from tests import caused
+from tests.rebuilt import read
 from tests.servers import mariadb
 
 TABLES = """
@@ -23,7 +24,7 @@ CREATE TABLE part (id int PRIMARY KEY, item int, CONSTRAINT of_item FOREIGN KEY 
   REFERENCES item (id) ON DELETE CASCADE ON UPDATE CASCADE);
 CREATE TABLE note (id int PRIMARY KEY, item int, CONSTRAINT on_item FOREIGN KEY (item)
   REFERENCES item (id) ON DELETE SET NULL ON UPDATE CASCADE);
-CREATE TABLE seen (item int PRIMARY KEY, at int); CREATE SEQUENCE tickets;
+CREATE TABLE seen (item int PRIMARY KEY, at int) ENGINE = MyISAM; CREATE SEQUENCE tickets;
 INSERT INTO item (name, qty, price) VALUES ('a', 1, 2), ('b', 3, 4), ('c', 5, 6);
 INSERT INTO part VALUES (1, 1), (2, 2), (3, 3); INSERT INTO seen VALUES (1, 1);
 INSERT INTO note VALUES (1, 1), (2, 2), (3, 3)
@@ -63,3 +64,18 @@ def test_what_follows_from_a_change_is_explained_with_it_and_nothing_else(
     with begun(server[1]) as connection:
         source = MariaDbSource("db", f"mysql://root@127.0.0.1:{server[0]}/work")
         caused.check(source, run, connection.query, is_right=run in RIGHT)
+
+
+def test_a_table_without_a_snapshot_is_whole_where_it_can_be_locked(server) -> None:
+    def coverage(account: str) -> str:
+        source = MariaDbSource("db", f"mysql://{account}@127.0.0.1:{server[0]}/work")
+        state = read(source, None).parts[0].state
+        assert state.tables["part"].enumeration.is_complete
+        return state.tables["seen"].enumeration.coverage.value
+
+    with begun(server[1]) as connection:
+        assert (coverage("root"), coverage("reader")) == ("complete", "unobserved")
+        connection.query("GRANT LOCK TABLES ON work.* TO reader@localhost")
+        assert coverage("reader") == "complete"
+        connection.query("LOCK TABLES seen WRITE")
+        assert coverage("root") == "unobserved"
