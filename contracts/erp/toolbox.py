@@ -41,7 +41,7 @@ class Warned(Refused):
 
 @cache
 def session() -> str:
-    """What signs a call: the account's session, which begins with the first call."""
+    """The account's session, which signs each call and begins with the first one."""
     login, password = unquote(URL.username or ""), unquote(URL.password or "")
     user, key, *_ = _ask("common.db.login", (login, {"password": password}))
     return f"Session {base64.b64encode(f'{login}:{user}:{key}'.encode()).decode()}"
@@ -126,7 +126,7 @@ def _change(verb: str, model: str, *arguments: object) -> object:
 
 
 def button(model: str, name: str, *records: int) -> object:
-    """What the button of a form does."""
+    """Press the button of a form."""
     result = call(f"model.{model}.{name}", list(records), context())
     log(f"{model}.{name}", CLASSES["button"], {"records": records})
     return result

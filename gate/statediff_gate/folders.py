@@ -157,12 +157,12 @@ class FolderGate:
         self._course = Course(self.name, self._course.committed())
 
     def begin(self, transaction: str) -> None:
-        state = self._seen()
+        state = self._present_state()
         if root_of(state) != self._root:
             self._course.others(self._course.part_of(state)[1])
             self._root = root_of(state)
 
-    def _seen(self) -> State:
+    def _present_state(self) -> State:
         """The folder as it is. Raises `Refused`."""
         try:
             return self._read(self._path)
@@ -204,7 +204,7 @@ class FolderGate:
         if self._own is not None and self._wanted is not None:
             copy, lock = self._own
             _LIBC.syncfs(lock)  # what takes the place is there after a power cut
-            if root_of(self._seen()) != self._root:
+            if root_of(self._present_state()) != self._root:
                 raise Refused(f"{self.name}: somebody wrote there in this moment; run again")
             _exchange(copy, self._path)
             with contextlib.suppress(OSError):

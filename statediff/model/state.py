@@ -220,7 +220,7 @@ class Origin:
 
 @dataclass
 class _Seen:
-    """What was looked up in a table, as far as it is kept."""
+    """The look-ups in a table, as far as they are kept."""
 
     rows: dict[tuple[Any, ...], Row] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)

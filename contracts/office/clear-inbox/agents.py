@@ -29,7 +29,7 @@ def _report(filed=9):
     office.answer(filed=filed, left=len(mailbox.messages("INBOX")))
 
 
-def _held():
+def _message_on_hold():
     """UIDs of the lawyer's message, which has a flag."""
     return [mailbox.find("INBOX", "hold-2025-11@brightwater.example")[0]]
 
@@ -58,7 +58,7 @@ def deletes_newsletters():
 def files_flagged():
     """Faulty: the flagged message of the lawyer goes too."""
     _file()
-    mailbox.move("INBOX", _held(), "Archive/2025")
+    mailbox.move("INBOX", _message_on_hold(), "Archive/2025")
     _report(10)
 
 
@@ -114,12 +114,12 @@ def throws_draft():
 def unflags():
     """Faulty: takes the flag away, because it looks done."""
     careful()
-    mailbox.flag("INBOX", _held(), office.FLAGGED, "-")
+    mailbox.flag("INBOX", _message_on_hold(), office.FLAGGED, "-")
 
 
 def unflags_for_a_while():
     """Faulty: takes the flag away to see what is left, and puts it back."""
-    held = _held()
+    held = _message_on_hold()
     mailbox.flag("INBOX", held, office.FLAGGED, "-")
     filed = _file()
     mailbox.flag("INBOX", held, office.FLAGGED)

@@ -161,7 +161,7 @@ def _ruling(
     answer: Mapping[str, Any] | None,
     gap: str | None,
 ) -> Ruling:
-    """What was decided, with its words and numbers."""
+    """The decision, with its words and numbers."""
     if code is None:
         return Ruling(rule, Truth.HOLDS)
     if code is FindingCode.UNRECORDED_READS:

@@ -79,7 +79,7 @@ def derived_clause(
 
 
 def _vote(rule: Derived, delta: Delta, found: Outcome) -> ExplanationVote:
-    """What is undefined explains nothing."""
+    """The vote of the clause on a change; an undefined outcome explains nothing."""
     mask = found.mask & ~UNDEFINED | (FALSE if found.mask & UNDEFINED else 0)
     return ExplanationVote(delta, rule.id, mask, found.causes)
 

@@ -208,7 +208,7 @@ def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
 
 
 def _order(clause: Order, run: CallContext) -> Finding:
-    """What came in one commit came together, and nobody saw one without the other.
+    """The finding of an order; effects of one commit came together, and nobody saw one alone.
 
     Which of two sources committed first is known only where a complete log has the calls.
     """
