@@ -24,12 +24,11 @@ from statediff.contract.language.context import (
 )
 from statediff.contract.language.syntax import FieldIs, Node
 from statediff.kernel.policy.every import every
-from statediff.kernel.policy.findings import Telling, at, by_run_as, last, truth_of_mask
+from statediff.kernel.policy.findings import Outcome, Telling, at, by_run_as, last, truth_of_mask
 from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import (
     JudgingContext,
     Match,
-    Outcome,
     doubt_causes,
     relevant,
     selected,

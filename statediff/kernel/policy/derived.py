@@ -22,9 +22,10 @@ from statediff.contract.language.context import (
     Undefined,
     Unknown,
 )
+from statediff.kernel.policy.findings import Outcome
 from statediff.kernel.policy.frame import NEVER, SURE, ExplanationVote
 from statediff.kernel.policy.history import IntermediateStates
-from statediff.kernel.policy.matching import JudgingContext, Outcome, doubt_causes
+from statediff.kernel.policy.matching import JudgingContext, doubt_causes
 from statediff.kernel.policy.relation import COME, GONE
 from statediff.kernel.policy.witness import deciding, shown_entity
 from statediff.model.codes import FindingCode

@@ -14,6 +14,8 @@ from statediff.contract.binding.bound import Contract
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
+    UNDEFINED,
+    EvalContext,
     Seen,
 )
 from statediff.kernel.policy.witness import cause_code, witness_of
@@ -34,6 +36,27 @@ Said: TypeAlias = Explanation | Callable[[], Explanation]
 """An explanation, or what makes it."""
 
 _RISK = {Label.IRREVERSIBLE: 0, Label.CONDITIONAL: 1, Label.REVERSIBLE: 2}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcomes of one condition, what was seen, and what they wait for."""
+
+    mask: int
+    seen: tuple[Seen, ...] = ()
+    causes: frozenset[Cause] = frozenset()
+    undefined: Cause = ""
+
+    @staticmethod
+    def of(mask: int, context: EvalContext) -> Outcome:
+        """The outcomes, with what their evaluation left in its context."""
+        undefined = last(context.undefined) if mask & UNDEFINED else ""
+        return Outcome(mask, tuple(context.seen), frozenset(context.causes), undefined)
+
+    @property
+    def why(self) -> frozenset[Cause]:
+        """Why it is not decided; never empty."""
+        return self.causes or frozenset({self.undefined or Reason.SOME_CONDITION()})
 
 
 def truth_of_mask(mask: int) -> Truth:

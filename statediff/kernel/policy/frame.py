@@ -31,12 +31,11 @@ from statediff.contract.clauses.derive import Derived
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE
 from statediff.kernel.policy.clauses import further, qualified, that_of_all
-from statediff.kernel.policy.findings import at
+from statediff.kernel.policy.findings import Outcome, at
 from statediff.kernel.policy.history import IntermediateStates
 from statediff.kernel.policy.matching import (
     JudgingContext,
     Match,
-    Outcome,
     doubt_causes,
     relevant,
     selects,

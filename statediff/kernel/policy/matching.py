@@ -20,7 +20,6 @@ from statediff.contract.evaluation.operations import both
 from statediff.contract.language.context import (
     FALSE,
     TRUE,
-    UNDEFINED,
     EntityRef,
     EntitySet,
     Env,
@@ -31,7 +30,7 @@ from statediff.contract.language.context import (
 )
 from statediff.contract.language.syntax import Read
 from statediff.kernel.policy.attribution import NOBODY, Attribution
-from statediff.kernel.policy.findings import WHOLE, Telling, by_run_as, last
+from statediff.kernel.policy.findings import WHOLE, Telling, by_run_as
 from statediff.kernel.policy.references import forbidden, has_relation
 from statediff.kernel.policy.relation import (
     COME,
@@ -81,27 +80,6 @@ class Match:
     def why(self) -> frozenset[Cause]:
         """Why it is not decided; never empty."""
         return self.causes or frozenset(self.undefined or {Reason.SOME_CONDITION()})
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcomes of one condition, what was seen, and what they wait for."""
-
-    mask: int
-    seen: tuple[Seen, ...] = ()
-    causes: frozenset[Cause] = frozenset()
-    undefined: Cause = ""
-
-    @staticmethod
-    def of(mask: int, context: EvalContext) -> Outcome:
-        """The outcomes, with what their evaluation left in its context."""
-        undefined = last(context.undefined) if mask & UNDEFINED else ""
-        return Outcome(mask, tuple(context.seen), frozenset(context.causes), undefined)
-
-    @property
-    def why(self) -> frozenset[Cause]:
-        """Why it is not decided; never empty."""
-        return self.causes or frozenset({self.undefined or Reason.SOME_CONDITION()})
 
 
 def selected(pattern: Pattern, change: Change) -> tuple[Delta, ...]:

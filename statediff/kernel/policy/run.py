@@ -21,9 +21,9 @@ from statediff.contract.language.context import (
     Env,
 )
 from statediff.contract.language.syntax import Node, Read
-from statediff.kernel.policy.findings import WHOLE
+from statediff.kernel.policy.findings import WHOLE, Outcome
 from statediff.kernel.policy.history import IntermediateStates, unseen
-from statediff.kernel.policy.matching import JudgingContext, Outcome
+from statediff.kernel.policy.matching import JudgingContext
 from statediff.kernel.policy.witness import call_row, deciding
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Cause, Explanation, Reason, cause, causes

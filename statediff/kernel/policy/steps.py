@@ -28,9 +28,8 @@ from statediff.contract.clauses.conduct import (
 )
 from statediff.contract.clauses.conduct import BoundStep as StepClause
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Env, Unknown
-from statediff.kernel.policy.findings import WHOLE
+from statediff.kernel.policy.findings import WHOLE, Outcome
 from statediff.kernel.policy.history import Cut, IntermediateStates
-from statediff.kernel.policy.matching import Outcome
 from statediff.kernel.policy.run import CallContext, at_call, broken, decided, undefined_at
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Cause, Explanation, Reason, cause, shown
