@@ -31,4 +31,4 @@ def log(tool: str, action_class: str, arguments: dict[str, object], **more: obje
     """One line in the trace."""
     line = {"tool": tool, "class": action_class, "arguments": arguments, **more}
     with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
-        trace.write(json.dumps(line) + "\n")
+        trace.write(json.dumps(line, default=str) + "\n")

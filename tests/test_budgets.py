@@ -29,7 +29,7 @@ LINES: Final = {
 """Lines of Python of each package, at most."""
 BENCHMARKS: Final = 13_100
 TESTS: Final = 113_700
-AGENTS: Final = 9_650
+AGENTS: Final = 9_600
 """Lines of the agents of tasks, with their toolboxes; the aim is 6,000."""
 GATE: Final = 3_190
 """Lines of the tests and proofs of the distribution that came last."""

@@ -10,11 +10,16 @@ import http.client
 import json
 import os
 import sqlite3
+import sys
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import given
+
+answer, log = given.answer, given.log
 INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
 URL = urlsplit(os.environ["STATEDIFF_ERP_URL"])
 FILE = Path.cwd().parent / "systems" / "erp" / "erp.sqlite"
@@ -192,18 +197,6 @@ def behind_the_server() -> sqlite3.Connection:
 def date(text: str) -> dt.date:
     """A date of the inputs."""
     return dt.date.fromisoformat(text)
-
-
-def answer(**names: object) -> None:
-    """Hands in the answer."""
-    Path(os.environ["STATEDIFF_ANSWER"]).write_text(json.dumps(names), encoding="utf-8")
-
-
-def log(tool: str, action_class: str, arguments: dict[str, object], **more: object) -> None:
-    """One line in the trace."""
-    line = {"tool": tool, "class": action_class, "arguments": arguments, **more}
-    with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
-        trace.write(json.dumps(line, default=str) + "\n")
 
 
 def _written(value: object) -> object:

@@ -7,16 +7,20 @@ them from Python with nothing but the standard library.
 import base64
 import http.client
 import imaplib
-import json
 import os
 import re
 import smtplib
 import socket
+import sys
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.etree import ElementTree as ET
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import given
 
 DANA = "dana@brightwater.example"
 SEEN, ANSWERED, FLAGGED = "\\Seen", "\\Answered", "\\Flagged"
@@ -214,16 +218,8 @@ def send(message: EmailMessage, recipients: list[str] | None = None) -> None:
     log("send_mail", "notification", {"to": message["To"], "subject": message["Subject"]})
 
 
-def answer(**names: object) -> None:
-    """Hands in the answer."""
-    Path(os.environ["STATEDIFF_ANSWER"]).write_text(json.dumps(names), encoding="utf-8")
-
-
-def log(tool: str, action_class: str, arguments: dict[str, object]) -> None:
-    """One line in the trace."""
-    line = {"tool": tool, "class": action_class, "arguments": arguments, "principal": DANA}
-    with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
-        trace.write(json.dumps(line) + "\n")
+answer = given.answer
+log = partial(given.log, principal=DANA)
 
 
 def set_line(text: str, name: str, line: str) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 import smtplib
 import sqlite3
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -17,6 +18,9 @@ from datetime import UTC, datetime
 from email.message import EmailMessage
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from given import answer, log  # noqa: F401 - answer is the agents'
 
 INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
 SHOP = "care@hearthside.example"
@@ -177,15 +181,3 @@ def instant(seconds: int) -> str:
 def euros(cents: int) -> str:
     """As a customer reads it."""
     return f"{cents / 100:.2f} EUR"
-
-
-def answer(**names: object) -> None:
-    """Hands in the answer."""
-    Path(os.environ["STATEDIFF_ANSWER"]).write_text(json.dumps(names), encoding="utf-8")
-
-
-def log(tool: str, action_class: str, arguments: dict[str, object], **more: object) -> None:
-    """One line in the trace."""
-    line = {"tool": tool, "class": action_class, "arguments": arguments, **more}
-    with Path(os.environ["STATEDIFF_TRACE"]).open("a", encoding="utf-8") as trace:
-        trace.write(json.dumps(line) + "\n")
