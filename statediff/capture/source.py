@@ -158,13 +158,14 @@ def scanned(
     *,
     gaps: Iterable[str] | None = None,
     position: str | None = None,
+    spoiled: tuple[str, ...] = (),
 ) -> SourceCapture:
     """The capture of a scan of the source `name`, and where it is incomplete.
 
     `gaps` says what is missing, where the source has words of its own for it; by default each
     incomplete type is named with its cause.
     """
-    return _captured(ReadingKind.SCAN, name, as_of, state, gaps, position)
+    return _captured(ReadingKind.SCAN, name, as_of, state, gaps, position, spoiled)
 
 
 def replayed(
@@ -208,6 +209,7 @@ def _captured(
     state: State,
     gaps: Iterable[str] | None,
     position: str | None,
+    spoiled: tuple[str, ...] = (),
 ) -> SourceCapture:
     missing = tuple(_incomplete_types(state) if gaps is None else gaps)
     reading = Reading(
@@ -221,7 +223,7 @@ def _captured(
         position=position,
         cause="; ".join(missing) or None,
     )
-    return SourceCapture(later(reading, "digest", state.digest), state)
+    return SourceCapture(later(reading, "digest", state.digest), state, spoiled)
 
 
 def _incomplete_types(state: State) -> Iterator[str]:

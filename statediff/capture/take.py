@@ -19,6 +19,7 @@ import itertools
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from statediff.capture.held_chunks import chunks_of
@@ -102,7 +103,7 @@ def read_source(
         return SourceCapture(unread(evidence, source.name, clock(), cause), state)
     reading = part.reading.cited_as(evidence)
     if not part.spoiled and not _needs_ruin(source.name, part, like):
-        return replace(part, reading=reading)
+        return SourceCapture(reading, part.state, (), part.place, part.seconds)
     state = _with_ruin(part.state, source.name, store, part.spoiled)
     return replace(part, reading=replace(reading, digest=state.digest()), state=state, spoiled=())
 
@@ -218,12 +219,15 @@ def _with_ruin(state: State, name: str, store: ChunkStore, causes: Iterable[str]
 
 def _ruin_of(schema: Schema, name: str) -> EntityType:
     """The type of these entities, under a name that no type of the source has."""
-    ruin = EntityType(
-        f"{RUIN_PREFIX}{name}", ("problem",), (Field("problem", Kind.TEXT, is_nullable=False),)
-    )
+    ruin = _ruin_named(f"{RUIN_PREFIX}{name}")
     while schema.by_name.get(ruin.name, ruin) != ruin:
-        ruin = replace(ruin, name=f"{RUIN_PREFIX}{ruin.name}")
+        ruin = _ruin_named(f"{RUIN_PREFIX}{ruin.name}")
     return ruin
+
+
+@lru_cache(maxsize=64)
+def _ruin_named(name: str) -> EntityType:
+    return EntityType(name, ("problem",), (Field("problem", Kind.TEXT, is_nullable=False),))
 
 
 def _known_schema(source: Source, like: State | None) -> Schema:

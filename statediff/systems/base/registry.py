@@ -201,16 +201,17 @@ def other_reading(reader: StateReader, path: Path) -> str | None:
 
 def state_reader(path: Path) -> StateReader:
     """What reads the state that the path holds; `-`, unless it is a folder, is standard input."""
+    named = printable(str(path))
     having = [(name, plugin.states) for name, plugin in plugins().items() if plugin.states]
-    if str(path) == "-" and not path.is_dir():
+    if named == "-" and not path.is_dir():
         found = _chosen(
             having, lambda reader: reader.standard_input_bytes is not None, "a reader of `-`"
         )
     else:
-        what = f"a reader of {printable(str(path))}"
-        found = _chosen(having, partial(_recognizes, path), what)
+        having = [each for each in having if each[1].recognizes is not None]
+        found = _chosen(having, partial(_recognizes, path), f"a reader of {named}")
     if found is None:
-        raise UsageError(f"{printable(str(path))}: no installed system reads it as a state")
+        raise UsageError(f"{named}: no installed system reads it as a state")
     return found
 
 
@@ -279,8 +280,11 @@ def _chosen(
     having: Iterable[tuple[str, _Found]], answers: Callable[[_Found], bool], what: str
 ) -> _Found | None:
     """The most specific part that answers, if one does; `UsageError` where two are."""
-    found = [(name, part) for name, part in having if answers(part)]
-    found = [(name, part) for name, part in found if not part.is_general] or found
+    known = list(having)
+    for is_general in (False, True):
+        found = [each for each in known if each[1].is_general is is_general and answers(each[1])]
+        if found:
+            break
     if len(found) > 1:
         names = " and ".join(name for name, _ in found)
         raise UsageError(f"the plug-ins {names} each have {what}; uninstall all but one")

@@ -147,8 +147,7 @@ class SqliteSource:
         as_of = clock()  # before the snapshot is taken: the state shown is never older than this
         with closing(self.open()) as connection:
             found = self.scanner.scan(connection, self.begin(connection), store, like)
-        part = scanned(self.name, as_of, found.state, gaps=found.failures)
-        return replace(part, spoiled=found.spoiled)
+        return scanned(self.name, as_of, found.state, gaps=found.failures, spoiled=found.spoiled)
 
 
 def _has_null_keys(
@@ -238,15 +237,15 @@ def stands_on_link(path: Path) -> bool:
 
 def strange_side_file(path: Path) -> str | None:
     """Why SQLite may not open the database: on a pipe in place of its log it would wait forever."""
-    try:
-        real = os.path.realpath(path)  # SQLite's other files are not beside a link
+    try:  # SQLite's other files are not beside a link
+        real = os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 - the hot path
     except (OSError, ValueError):
         return None  # opening says why
     for suffix in _SIDE_FILES:
         try:
             if not stat.S_ISREG(os.lstat(f"{real}{suffix}").st_mode):
                 return f"{printable(path.name + suffix)} is not a file"
-        except OSError:
+        except (OSError, ValueError):
             continue  # it is not there, or nothing is: opening says why
     return None
 
@@ -314,8 +313,7 @@ class SqlitePages:
             found = self._source.scanner.scan(connection, catalogue, store, like)
             if not found.failures:
                 self.kept = keep(connection, found.state, catalogue, self._source.scanner)
-        part = scanned(self.name, as_of, found.state)
-        return replace(part, spoiled=found.spoiled)
+        return scanned(self.name, as_of, found.state, spoiled=found.spoiled)
 
     def read_changed(self, store: ChunkStore, clock: Clock, like: State) -> SourceCapture:
         image = self.kept
@@ -365,5 +363,4 @@ class _PagesBeside:
             found = self._source.beside(kept, store, None)
         except (Uncertain, sqlite3.Error, OSError):
             return self._source.read(store, clock, like)
-        part = scanned(self.name, as_of, found.state, gaps=found.failures)
-        return replace(part, spoiled=found.spoiled)
+        return scanned(self.name, as_of, found.state, gaps=found.failures, spoiled=found.spoiled)

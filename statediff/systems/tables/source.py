@@ -176,8 +176,7 @@ class TablesSource:
         }
         state = State(loaded.schema, tables)
         gaps = [t.enumeration.cause or "" for t in tables.values() if not t.enumeration.is_complete]
-        part = scanned(self._name, as_of, state, gaps=gaps[:1])
-        return replace(part, spoiled=tuple(loaded.spoiled))
+        return scanned(self._name, as_of, state, gaps=gaps[:1], spoiled=tuple(loaded.spoiled))
 
     def _load(self) -> _Loaded:
         if self._loaded is None:

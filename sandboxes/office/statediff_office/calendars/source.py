@@ -9,7 +9,6 @@ incomplete.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from statediff.capture.source import Clock, SourceUnavailable, scanned
@@ -79,7 +78,7 @@ class CalendarSource:
                     "it was written while it was read; read it when it is at rest"
                 )
         state = dav_state(self._schema(), rows, causes, store, like)
-        return replace(scanned(self._name, as_of, state), spoiled=spoiled_since(like, state))
+        return scanned(self._name, as_of, state, spoiled=spoiled_since(like, state))
 
 
 Causes = dict[str, list[str]]

@@ -97,7 +97,7 @@ class RadicaleStoreSource:
         if looks is None:
             raise SourceUnavailable("the calendars' server does not answer")
         state = self._state(self._folder, looks, store, like)
-        return replace(scanned(self._name, as_of, state), spoiled=spoiled_since(like, state))
+        return scanned(self._name, as_of, state, spoiled=spoiled_since(like, state))
 
     def kept_states(self, _answer: Mapping[str, Any]) -> StateOf:
         """What makes a state of each that the server kept: its files are written and read again."""

@@ -281,6 +281,21 @@ def node_of(content: bytes, page: int, usable: int) -> Node:
     return Node(content, at, kind, starts, children, usable)
 
 
+class Pages:
+    """The pages of a file at one moment, of which each node is parsed once."""
+
+    def __init__(self, read: ReadPage, usable: int) -> None:
+        self.read, self.usable = read, usable
+        self._nodes: dict[int, Node] = {}
+
+    def node(self, page: int) -> Node:
+        """The page as a node. Raises `Tangled`."""
+        found = self._nodes.get(page)
+        if found is None:
+            found = self._nodes[page] = node_of(self.read(page), page, self.usable)
+        return found
+
+
 def local_bytes(length: int, usable: int, *, is_table: bool) -> int:
     """How much of a payload is on the page of its cell."""
     most = most_local(usable, is_table=is_table)

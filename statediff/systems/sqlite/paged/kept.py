@@ -41,7 +41,7 @@ from statediff.systems.sqlite.catalogue import (
 from statediff.systems.sqlite.copy import without_log
 from statediff.systems.sqlite.definitions import Uncertain, folded
 from statediff.systems.sqlite.object_types import CATALOGUED, OBJECT_NAMES, OBJECT_TYPES
-from statediff.systems.sqlite.paged.btree import FILE_HEADER_BYTES, Tangled
+from statediff.systems.sqlite.paged.btree import FILE_HEADER_BYTES, Pages, Tangled
 from statediff.systems.sqlite.paged.entries import (
     CATALOGUE,
     TableIndexes,
@@ -284,7 +284,8 @@ class KeptPages:
         self._nodes += 1
         found = self._trees.get((root, are_row_ids))
         if found is None:
-            found = Tree(self.page, self._layout.owners.usable, are_row_ids=are_row_ids)
+            pages = Pages(self.page, self._layout.owners.usable)
+            found = Tree(pages, are_row_ids=are_row_ids)
             self._trees[root, are_row_ids] = found
         return found
 
@@ -435,14 +436,15 @@ class _After:
             raise Uncertain("it has a page for locks")
         is_tree_kept = head[FILE_HEADER_BYTES:] == former[FILE_HEADER_BYTES:]
         written = commit.pages.keys() - ({_SCHEMA_ROOT} if is_tree_kept else ())
-        moves = follow_moves(owners, written, commit.page_count, self._page)
+        pages = Pages(self._page, owners.usable)
+        moves = follow_moves(owners, written, commit.page_count, pages)
         found = Preservation(
             commit,
             owners.usable,
             moves.rewritten,
             self._layout.indexes,
             kept.page,
-            self._page,
+            pages,
             kept.tree,
         )
         try:

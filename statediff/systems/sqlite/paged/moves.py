@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from statediff.systems.sqlite.paged.btree import ReadPage, Tangled
-from statediff.systems.sqlite.paged.owners import PageOwners, Rewritten, links_of
+from statediff.systems.sqlite.paged.btree import Pages, Tangled
+from statediff.systems.sqlite.paged.owners import PageOwners, Rewritten, chained, links_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +29,14 @@ class Moves:
 
 
 def follow_moves(
-    owners: PageOwners, written: Collection[int], page_count: int, read: ReadPage
+    owners: PageOwners, written: Collection[int], page_count: int, pages: Pages
 ) -> Moves:
     """The trees after `written`, which are no roots of the catalogue. Raises `Tangled`.
 
-    `owners` has the trees as they were, each page in one place; it is not changed. `read` gives a
-    page as it is now.
+    `owners` has the trees as they were, each page in one place; it is not changed. `pages` are
+    those that there are now.
     """
-    return _Walk(owners, frozenset(written), page_count, read).moves()
+    return _Walk(owners, frozenset(written), page_count, pages).moves()
 
 
 @dataclass
@@ -44,7 +44,7 @@ class _Walk:
     owners: PageOwners
     written: frozenset[int]
     page_count: int
-    read: ReadPage
+    pages: Pages
     dirty: dict[int, set[int]] = field(default_factory=dict)
     """Parent → the children at or below which something was written."""
     parents: dict[int, int] = field(default_factory=dict)
@@ -100,8 +100,11 @@ class _Walk:
                     waiting.append((child, owners.is_overflow(child), depth + 1))
             else:
                 self.looked_at[root][page] = is_overflow
-                links = links_of(self.read(page), page, is_overflow, owners.usable)
-                found = -1 if any(not follows for _, follows in links) else depth
+                if is_overflow:
+                    links = chained(self.pages.read(page), page)
+                else:
+                    links = links_of(self.pages.node(page), page)
+                found = depth if all([follows for _, follows in links]) else -1
                 for child, follows in links:
                     self._reach(child, page)
                     if self._is_taken(child, page, root, follows):

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, Protocol
 
-from statediff.systems.sqlite.paged.btree import Cells, Node, ReadPage, Tangled, node_of, payload
+from statediff.systems.sqlite.paged.btree import Cells, Node, Pages, Tangled, payload
 
 OtherPages = tuple["Tree", Collection[int], Collection[int]]
 """A tree as it was, the pages that were written since, and its nodes among them."""
@@ -47,10 +47,10 @@ class Tree:
     """One tree at one moment, of which each node is parsed once."""
 
     def __init__(
-        self, read: ReadPage, usable: int, *, are_row_ids: bool, over: OtherPages | None = None
+        self, pages: Pages, *, are_row_ids: bool, over: OtherPages | None = None
     ) -> None:
         """`over` is the tree as it was, with the pages that were written since."""
-        self.read, self.usable = read, usable
+        self.pages = pages
         self._are_row_ids = are_row_ids
         self._over = over
         self._nodes: dict[int, tuple[Node, Cells]] = {}
@@ -62,7 +62,7 @@ class Tree:
             return self._over[0].node(page)
         found = self._nodes.get(page)
         if found is None:
-            node = node_of(self.read(page), page, self.usable)
+            node = self.pages.node(page)
             if node.is_of_table is not self._are_row_ids:
                 raise Tangled(f"page {page} is of another kind of tree")
             found = self._nodes[page] = node, node.cells(self._former(page))
@@ -86,7 +86,7 @@ class Tree:
             else:
                 found = list[Any](cells.locals)
                 for at, rest in cells.rests.items():
-                    found[at] = payload(found[at], rest, self.read, self.usable)
+                    found[at] = payload(found[at], rest, self.pages.read, self.pages.usable)
             self._keys[page] = found
         return found
 

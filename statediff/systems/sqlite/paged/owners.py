@@ -82,8 +82,11 @@ class PageOwners:
             pages[page] = is_overflow
             links = self._links.get((page, is_overflow))
             if links is None:
-                links = self._links[page, is_overflow] = links_of(
-                    self._read(page), page, is_overflow, self.usable
+                content = self._read(page)
+                links = self._links[page, is_overflow] = (
+                    chained(content, page)
+                    if is_overflow
+                    else links_of(node_of(content, page, self.usable), page)
                 )
             waiting.extend((link, follows, page, depth + 1) for link, follows in links)
             if not is_overflow and (not links or all(follows for _, follows in links)):
@@ -146,14 +149,18 @@ class PageOwners:
         }
 
 
-def links_of(content: bytes, page: int, is_overflow: bool, usable: int) -> Links:
-    """The pages that a page leads to. Raises `Tangled`."""
+def chained(content: bytes, page: int) -> Links:
+    """The page that one of an overflow chain leads to. Raises `Tangled`."""
+    if len(content) < 4:
+        raise Tangled(f"page {page} is damaged")
+    following = int.from_bytes(content[:4], "big")
+    return ((following, True),) if following else ()
+
+
+def links_of(node: Node, page: int) -> Links:
+    """The pages that a node leads to. Raises `Tangled`."""
     try:
-        if is_overflow:
-            (following,) = struct.unpack_from(">I", content)
-            return ((following, True),) if following else ()
-        node = node_of(content, page, usable)
-        return (*((child, False) for child in node.children), *_chains(node))
+        return (*[(child, False) for child in node.children], *_chains(node))
     except (struct.error, IndexError) as error:
         raise Tangled(f"page {page} is damaged") from error
 

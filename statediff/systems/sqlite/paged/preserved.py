@@ -25,6 +25,7 @@ from typing import Any, Final
 from statediff.systems.sqlite.definitions import Uncertain
 from statediff.systems.sqlite.paged.btree import (
     Cells,
+    Pages,
     ReadPage,
     Rest,
     Tangled,
@@ -96,14 +97,15 @@ class Preservation:
         rewritten: Mapping[int, Rewritten],
         tables: Mapping[int, TableIndexes],
         before: ReadPage,
-        after: ReadPage,
+        after: Pages,
         former: Callable[[int, bool], Tree],
     ) -> None:
         """`tables` has the table that each root belongs to; `former` gives the trees before."""
         if len(commit.pages) > max(_FEW_PAGES, commit.page_count // _PART):
             raise Uncertain("it wrote too much of the file")
         self._commit, self._usable = commit, usable
-        self._before, self._after, self._former = before, after, former
+        self._before, self._after, self._former = before, after.read, former
+        self._pages = after
         self.differences: dict[str, Difference] = {}
         for root, nodes in rewritten.items():
             table = tables.get(root)
@@ -156,7 +158,7 @@ class Preservation:
         are_row_ids = index is None
         before = self._former(root, are_row_ids)
         over = before, self._commit.pages, nodes.before
-        after = Tree(self._after, self._usable, are_row_ids=are_row_ids, over=over)
+        after = Tree(self._pages, are_row_ids=are_row_ids, over=over)
         for page in sorted(nodes.after):
             node, cells = after.node(page)
             node.check_space(cells)
@@ -221,7 +223,7 @@ class Preservation:
         rest = cells.rests.get(at)
         if rest is None:
             return cells.locals[at]
-        chain = _chain(tree.read, cells.locals[at], rest, self._usable)
+        chain = _chain(tree.pages.read, cells.locals[at], rest, self._usable)
         is_written = any(page in self._commit.pages for page, _ in chain)
         return cells.locals[at], rest, object() if is_written else None
 
