@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from statediff.contract.document.contract import ContractDocument
@@ -55,6 +55,7 @@ def load_contract(path: Path) -> ContractFile:
     return parse_contract(data, str(path))
 
 
+@lru_cache(maxsize=16)  # the trials of a task share one
 def parse_contract(data: bytes, file: str) -> ContractFile:
     """The contract in `data`; `file` is the name used in messages."""
     return ContractFile(data, *parse_document(data, file))

@@ -215,6 +215,8 @@ def _is_whole(table: Table | None) -> bool:
 
 def _is_whole_and_still(left: Table | None, right: Table | None) -> bool:
     """True if both have all rows, and the same ones as far as digests can tell."""
+    if left is right:
+        return left is not None and left.is_whole
     return (
         left is not None
         and right is not None

@@ -361,6 +361,11 @@ class Table(Later):
         return later(table, "chunks", origin.after)
 
     @cached_property
+    def is_whole(self) -> bool:
+        """True if each entity was enumerated, and each of its cells observed."""
+        return self.enumeration.is_complete and self.is_fully_observed
+
+    @cached_property
     def is_fully_observed(self) -> bool:
         """True if no cell of it is `Unobserved`."""
         return all(ref.is_fully_observed for ref in self.chunks)

@@ -473,9 +473,10 @@ def named_alike(
 
     Since the run it may look like another kind (`as_of_one_kind`).
     """
-    if len(before) == len(after) == 1 and all(f.source == f.reader.name for f in (*before, *after)):
-        return (replace(after[0], source=before[0].source),)
-    return after
+    are_named = not all(f.source == f.reader.name for f in (*before, *after))
+    if are_named or not len(before) == len(after) == 1 or before[0].source == after[0].source:
+        return after
+    return (replace(after[0], source=before[0].source),)
 
 
 def _names(files: Sequence[StateFile]) -> str:

@@ -32,7 +32,9 @@ def _is_bare_url(url: str) -> bool:
 
 
 def _is_repository(path: Path) -> bool:
-    is_bare = path.is_dir() and all((path / name).exists() for name in ("HEAD", "objects", "refs"))
+    if not path.is_dir():
+        return False
+    is_bare = all((path / name).exists() for name in ("HEAD", "objects", "refs"))
     return is_bare or (path / ".git").exists()
 
 

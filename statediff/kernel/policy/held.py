@@ -33,6 +33,8 @@ def touched_by(before: State, after: State, found: Diff) -> Touched:
     touched: dict[str, frozenset[str] | None] = {}
     for name in {*before.tables, *after.tables}:
         one, two = before.tables.get(name), after.tables.get(name)
+        if one is not None and one is two and one.is_whole:
+            continue
         if (
             one is None
             or two is None

@@ -82,7 +82,7 @@ class SqliteSource:
         *,
         in_place: bool = False,
     ) -> None:
-        self.path = Path(path)
+        self.path = path if isinstance(path, Path) else Path(path)
         self.scanner = Scanner(name, refine)
         self._in_place = in_place
         self._catalogue: Catalogue | None = None

@@ -44,7 +44,7 @@ class Rest(NamedTuple):
     """The first page of the rest."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Cells:
     """The cells of a node, in lists beside each other: there are many, and most are just passed."""
 
@@ -59,7 +59,7 @@ class Cells:
     kinship: Kinship | None = None
     """How they are those of the page as it was; None where nobody knows."""
 
-    @cached_property
+    @property
     def new(self) -> list[int]:
         """The places of the cells that are not known to have been on the page."""
         return [*range(len(self.sizes))] if self.kinship is None else self.kinship.new
@@ -69,7 +69,7 @@ class Cells:
         return [*range(len(before.sizes))] if self.kinship is None else self.kinship.gone
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, eq=False)
 class Kinship:
     """Which cells of a page are bytes that were in the same place of the page as it was."""
 
@@ -92,7 +92,7 @@ class Kinship:
         return not self._not_staying.issuperset((*held, int(self.holders[end - 1])))
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Node:
     """A page of a tree."""
 

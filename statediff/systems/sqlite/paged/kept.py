@@ -21,7 +21,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, Final
 
@@ -91,6 +91,10 @@ class _Layout:
     """Root → the table that it belongs to."""
     roots: Mapping[str, int]
     """Folded name of a table → its root."""
+    searched: frozenset[int]
+    """Roots of the tables that are parts of a search index: these are read together."""
+    computed: frozenset[int]
+    """Roots of what belongs to a table that keeps values which SQLite computes."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,13 @@ class KeptPages:
 
         Raises `sqlite3.Error`, `SourceUnavailable`.
         """
-        described = cache(partial(self.describe, connection, self.catalogue))
+        known: list[Catalogue] = []
+
+        def described() -> Catalogue:
+            if not known:
+                known.append(self.describe(connection, self.catalogue))
+            return known[0]
+
         try:
             return _After(self, self._layout, commit, connection, store, described).told()
         except _UNTOLD:
@@ -346,7 +356,17 @@ class KeptPages:
             for root, name in names.items()
         }
         named = {name: root for root, name in names.items()}
-        return _Layout(owners, frozenset(free), types, parts, named)
+        own = {root: folded(table.name) for root, table in parts.items()}
+        searched = (root for root, name in own.items() if search_index(self.catalogue, name))
+        computed = (root for root, name in own.items() if self._is_computed(name))
+        return _Layout(
+            owners, frozenset(free), types, parts, named, frozenset(searched), frozenset(computed)
+        )
+
+    def _is_computed(self, name: str) -> bool:
+        """True for a table that keeps what SQLite computes."""
+        entry = self.catalogue.tables.get(name)
+        return entry is not None and any(c.hidden == STORED_COLUMN for c in entry.columns)
 
     def difference(self, connection: sqlite3.Connection, most: int) -> Commit | None:
         """All pages that are others than before, as one commit; None where none is.
@@ -413,7 +433,7 @@ class _After:
             tables |= self._objects(catalogue)
         for root in moves.rewritten:
             table = self._layout.indexes[root]
-            if search_index(self._kept.catalogue, folded(table.name)) is not None:
+            if root in self._layout.searched:
                 raise Uncertain("the parts of a search index are read together")
             for name in self._layout.types.get(root, ()):
                 difference = preservation.differences[table.name]
@@ -451,7 +471,8 @@ class _After:
             self._check_places(moves, head, former)
             found.subtract(kept.connection, -1)
             found.subtract(lambda: nullcontext(self._connection), 1)
-            if found.holds() and not any(map(self._is_computed, moves.rewritten)):
+            # Whether SQLite computed a value that it keeps, pages do not say.
+            if found.holds() and self._layout.computed.isdisjoint(moves.rewritten):
                 return moves, found, True
         except Uncertain:
             pass
@@ -460,11 +481,6 @@ class _After:
         if scan.table(structure.type, structure).chunks != structure.chunks or scan.failures:
             raise Uncertain("an index is not what its table is")
         return moves, found, False
-
-    def _is_computed(self, root: int) -> bool:
-        """True for a table that keeps what SQLite computes: whether it did, pages do not say."""
-        entry = self._kept.catalogue.tables.get(folded(self._layout.indexes[root].name))
-        return entry is not None and any(c.hidden == STORED_COLUMN for c in entry.columns)
 
     def _objects(self, catalogue: Catalogue) -> dict[str, Table]:
         """The tables of the catalogue, where it says nothing else of any table or index."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from statediff.systems.sqlite.paged.btree import Pages, Tangled
 from statediff.systems.sqlite.paged.owners import PageOwners, Rewritten, chained, links_of
 
 
-@dataclass(frozen=True, kw_only=True)
-class Moves:
+class Moves(NamedTuple):
     """The fate of the trees."""
 
     rewritten: Mapping[int, Rewritten]
@@ -71,7 +71,7 @@ class _Walk:
             page for pages in self.looked_at.values() for page in pages if page not in self.owners
         )
         return Moves(
-            rewritten={root: self._rewritten(root, lost) for root in roots},
+            rewritten={root: self._rewritten(root, known, lost) for root in roots},
             lost=lost,
             gained=gained,
             are_places_kept=self.are_places_kept and not lost and not gained,
@@ -104,7 +104,7 @@ class _Walk:
                     links = chained(self.pages.read(page), page)
                 else:
                     links = links_of(self.pages.node(page), page)
-                found = depth if all([follows for _, follows in links]) else -1
+                found = depth if all(follows for _, follows in links) else -1
                 for child, follows in links:
                     self._reach(child, page)
                     if self._is_taken(child, page, root, follows):
@@ -150,10 +150,18 @@ class _Walk:
                 waiting.extend(child for child, _ in self.owners.links(page))
         return lost
 
-    def _rewritten(self, root: int, lost: Collection[int]) -> Rewritten:
+    def _rewritten(self, root: int, known: Collection[int], lost: Collection[int]) -> Rewritten:
         owners, new = self.owners, self.looked_at[root]
-        written = [p for p in self.written if p in owners and owners.root(p) == root]
-        given_up = (page for page in lost if owners.root(page) == root)
+        written = [p for p in known if p in self.written and owners.root(p) == root]
+        given_up = [page for page in lost if owners.root(page) == root]
+        before = _nodes({*written, *given_up}, owners.parent, owners.is_overflow)
+        above = _above(written, owners.parent, owners.is_overflow)
+        if (
+            self.are_places_kept
+            and not lost
+            and new == {page: owners.is_overflow(page) for page in written}
+        ):
+            return Rewritten(before, before, above, above)
 
         def parent(page: int) -> int:
             return self.parents[page] if page in self.parents else owners.parent(page)
@@ -162,10 +170,7 @@ class _Walk:
             return new[page] if page in new else owners.is_overflow(page)
 
         return Rewritten(
-            before=_nodes({*written, *given_up}, owners.parent, owners.is_overflow),
-            after=_nodes(new, parent, is_overflow),
-            above_before=_above(written, owners.parent, owners.is_overflow),
-            above_after=_above(new, parent, is_overflow),
+            before, _nodes(new, parent, is_overflow), above, _above(new, parent, is_overflow)
         )
 
 

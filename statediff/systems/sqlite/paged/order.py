@@ -46,9 +46,7 @@ class RowIds:
 class Tree:
     """One tree at one moment, of which each node is parsed once."""
 
-    def __init__(
-        self, pages: Pages, *, are_row_ids: bool, over: OtherPages | None = None
-    ) -> None:
+    def __init__(self, pages: Pages, *, are_row_ids: bool, over: OtherPages | None = None) -> None:
         """`over` is the tree as it was, with the pages that were written since."""
         self.pages = pages
         self._are_row_ids = are_row_ids

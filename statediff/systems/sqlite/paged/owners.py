@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ _ONE_BYTE: Final = 127
 """The greatest number of one byte."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rewritten:
+class Rewritten(NamedTuple):
     """The nodes of one tree that a commit wrote, took in or gave up, as they were and as they are.
 
     A node counts as written where a page of one of its overflow chains was. Outside them nothing
