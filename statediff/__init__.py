@@ -25,7 +25,7 @@ else:
     """Names that the API takes from another module, and that module."""
 
     def __getattr__(name: str) -> Any:
-        """What the API calls by the name."""
+        """The object that the API calls by the name."""
         if name in _PLACES:
             return getattr(import_module(f"statediff.{_PLACES[name]}"), name)
         if name == "__all__":
@@ -41,7 +41,7 @@ else:
         return import_module("statediff.api")
 
     def _is_module(name: str) -> bool:
-        """Whether `from statediff import name` means a module: it asks for an attribute first."""
+        """True if `from statediff import name` means a module: it asks for an attribute first."""
         from importlib.util import find_spec  # noqa: PLC0415 - importing statediff imports nothing
 
         return find_spec(f"statediff.{name}") is not None

@@ -189,7 +189,7 @@ def _timeline(receipt: Receipt, run: AgentRun, settled: Settled) -> Timeline:
 def signed_before_judging(
     observe: Callable[[], Any], files: TrialFiles
 ) -> Callable[[Evaluated], Evaluated]:
-    """What an observer signs is kept now, and will be in the bundle of what is judged of it.
+    """An observer's statement is kept now, and will be in the bundle of what is judged of it.
 
     A bundle that had to be made of something else has none, and the trial says so.
     """

@@ -134,7 +134,7 @@ def judge(  # noqa: PLR0913 - all that is known of a run, given by name
 def changes(
     before: State, after: State, *, schema: str | Path | None = None
 ) -> tuple[Mapping[str, Any], ...]:
-    """What changed between two states, without a contract: every delta as plain JSON.
+    """The changes between two states, without a contract: every delta as plain JSON.
 
     >>> [delta] = changes({"user": [{"id": 1, "name": "Ada"}]}, {"user": []})
     >>> delta["op"], delta["type"], delta["key"]

@@ -1,4 +1,4 @@
-"""What installed distributions plug in: the objects that one group of entry points names.
+"""Plug-ins of installed distributions: the objects that one group of entry points names.
 
 Our own parts register the same way. A name that two distributions claim is refused when it is
 loaded, so that no installed package takes the place of another unseen.

@@ -91,13 +91,13 @@ class Judged(Later):
 
     @property
     def results(self) -> Mapping[str, str | None]:
-        """What tool, task and outcome came to by themselves; None where no clause is about it."""
+        """The results of tool, task and outcome by themselves; None where no clause is about it."""
         found = self.bundle.document("judgement.json")["results"]
         return {name: found[name] for name in ("tool", "task", "outcome")}
 
     @property
     def findings(self) -> tuple[Mapping[str, Any], ...]:
-        """What does not hold, violations first, each with its code, clause and witness."""
+        """Findings that do not hold, violations first, each with code, clause and witness."""
         return tuple(f for f in self.document["findings"] if f["truth"] != "HOLDS")
 
     @property

@@ -207,7 +207,7 @@ def _about(folder: Path, source: str, trial: str) -> dict[str, str]:
 def retained_chunks(
     chunks: DiskChunks, retain: Mapping[str, str], vault: Vault | None
 ) -> ChunkStore:
-    """Where a trial's chunks go: those of sources with a `retain` under new keys, in the vault."""
+    """The store of a trial's chunks: sources with `retain` under new keys, in the vault."""
     if not retain:
         return chunks
     if vault is None:

@@ -1,4 +1,4 @@
-"""What every agent of the chat's tasks starts from: the chat, the mail, the answer, the log.
+"""The start of every agent of the chat's tasks: the chat, the mail, the answer, the log.
 
 An agent needs none of it. All it is ever given are environment variables; this is one way to use
 them from Python with nothing but the standard library. It speaks Matrix's client-server API.
@@ -62,7 +62,7 @@ def room(alias: str) -> str:
 
 
 def path(room_id: str) -> str:
-    """Where a room is in the interface."""
+    """The path of a room in the interface."""
     return f"/rooms/{quote(room_id)}"
 
 
@@ -79,7 +79,7 @@ def timeline(room_id: str) -> list[dict]:
 
 
 def messages(room_id: str) -> list[dict]:
-    """What was said in a room, the oldest first; without what was redacted."""
+    """The messages of a room, the oldest first; without what was redacted."""
     return [e for e in timeline(room_id) if e["type"] == "m.room.message" and e["content"]]
 
 
@@ -99,7 +99,7 @@ def thread(room_id: str, root: str) -> list[dict]:
 
 
 def state(room_id: str, kind: str) -> dict:
-    """What holds in a room."""
+    """The state of a room."""
     return ask("GET", f"{path(room_id)}/state/{kind}/")
 
 

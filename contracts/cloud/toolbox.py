@@ -1,4 +1,4 @@
-"""What every agent of the cloud tasks starts from: signed requests, answer and log.
+"""The start of every agent of the cloud tasks: signed requests, answer and log.
 
 An agent needs none of it. All it is ever given are environment variables; this is one way to use
 them from Python: with the standard library, which has HTTP and HMAC, all that a signature takes.
@@ -264,5 +264,5 @@ def allow(actions, resources, **more):
 
 
 def arn(kind, named):
-    """Of a user, role or policy of the account."""
+    """The ARN of a user, role or policy of the account."""
     return f"arn:aws:iam::{ACCOUNT}:{kind}/{named}"

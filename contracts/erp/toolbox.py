@@ -1,4 +1,4 @@
-"""What every agent of the ERP's tasks starts from: the server, the answer, the log.
+"""The start of every agent of the ERP's tasks: the server, the answer, the log.
 
 An agent needs none of it. All it is ever given are environment variables; this is one way to use
 them from Python with nothing but the standard library. It speaks Tryton's JSON-RPC.

@@ -1,4 +1,4 @@
-"""What every agent of the payment desk starts from: the shop, the payment API, mail, answer, log.
+"""The start of every agent of the payment desk: shop, payment API, mail, answer, log.
 
 An agent needs none of it. All it is ever given are environment variables; this is one way to use
 them from Python with nothing but the standard library.

@@ -328,7 +328,7 @@ def _instant(members: dict[str, Value], key: str, what: str) -> datetime | None:
 
 @dataclass(frozen=True)
 class TrustedAgent(WrappedAgent):
-    """Another agent, for whose own log of its calls the caller answers (`--trust-trace`).
+    """Another agent, for whose own log of its calls the caller answers (`trust_trace`).
 
     A log that is not there, that is damaged, or that says itself what it lacks, stays what it is.
     """

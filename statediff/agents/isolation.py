@@ -112,7 +112,7 @@ def isolation(asked: str | None = None) -> str:
     """
     ceiling = asked or os.environ.get(VARIABLE, "") or KINDS[0]
     if ceiling not in KINDS:
-        where = "--isolation" if asked else VARIABLE
+        where = "`isolation`" if asked else VARIABLE
         raise UsageError(f"{where} {ceiling[:40]!r}: expected one of {', '.join(KINDS)}")
     if ceiling == NONE:
         return NONE
@@ -121,7 +121,7 @@ def isolation(asked: str | None = None) -> str:
     found = "+".join(kind for kind in wanted if causes[kind] is None) or NONE
     if asked is not None and found != asked:
         missing = next(kind for kind in wanted if causes[kind] is not None)
-        raise UsageError(f"--isolation {asked}: no {missing} on this machine: {causes[missing]}")
+        raise UsageError(f"`isolation` {asked}: no {missing} on this machine: {causes[missing]}")
     return found
 
 

@@ -162,7 +162,7 @@ def _key(entity: EntityType, row: Row, number: int) -> Key:
 
 
 def _said(action: Action, written: str | int | bool | None) -> Observed:
-    """What the entry says of the call: an argument, a part of the result, or the value itself."""
+    """The entry's word of the call: an argument, a part of the result, or the value itself."""
     steps = Acknowledged.reference(written)
     if steps is None or isinstance(written, int):
         return written

@@ -102,7 +102,7 @@ def with_history(after: Capture, histories: Iterable[History]) -> Capture:
 def history_of(
     source: str, seen: Seen, after: Capture, clock: Clock, before: State | None = None
 ) -> History:
-    """What one feed saw; complete only where it vouches for that and agrees with the scan after.
+    """One feed's history; complete only where it vouches for that and agrees with the scan after.
 
     What goes beyond `MAX_CHANGES` is no part of it, and a gap. Raises `AdapterError` if it tells of
     another source.

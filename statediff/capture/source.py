@@ -176,7 +176,7 @@ def replayed(
     gaps: Iterable[str] | None = None,
     position: str,
 ) -> SourceCapture:
-    """What the log of the source `name` led to, read up to `position`; `gaps` as for a scan."""
+    """The state that the log of the source `name` led to up to `position`; `gaps` as for a scan."""
     return _captured(ReadingKind.FEED, name, as_of, state, gaps, position)
 
 

@@ -20,16 +20,18 @@ from typing_extensions import override
 
 from statediff._version import __version__
 from statediff.cli.faults import USAGE, Gone, Interrupted, ParserError, exit_code_of
-from statediff.cli.options import option, with_options
+from statediff.cli.options import RARE, option, with_options
 from statediff.entrypoints import PLUGINS, PlugIn, plug_ins
 from statediff.errors import UsageError
 from statediff.extras import EXTRAS, brought
 from statediff.sparing import import_sparingly
 
-_HELP = """Decide, with evidence, whether an agent's run changed the world the way its task allowed.
-
-Exit codes: 0 all MATCH; 1 any DIVERGE; 2 usage or invalid contract; 3 INCONCLUSIVE and no
-DIVERGE; 4 harness or evaluator fault; 130 interrupted."""
+_HELP = """\b
+Decide, with evidence, whether a run changed the world as its task allowed.
+Exit codes: 0 MATCH, 1 DIVERGE, 2 usage, 3 INCONCLUSIVE, 4 fault."""
+_MORE = """Exit codes: 0 all MATCH; 1 any DIVERGE; 2 usage or invalid contract; 3 INCONCLUSIVE and
+no DIVERGE; 4 harness or evaluator fault; 130 interrupted. `statediff --install-completion` makes
+your shell complete commands."""
 
 
 def _version(wanted: bool) -> None:
@@ -155,7 +157,8 @@ def _add(above: typer.Typer, name: str, command: object, about: str = "") -> Non
             _add(group, inner, function)
         above.add_typer(group, name=name)
     elif callable(command):
-        above.command(name)(_entry(command))
+        more = f"Further options: `statediff help {name}`." if vars(command).get(RARE) else None
+        above.command(name, epilog=more)(_entry(command))
     else:
         raise UsageError(f"{name}: expected a function, found {type(command).__name__}")
 
@@ -228,6 +231,13 @@ class _Sections(TyperGroup):
         self.commands: Any = _Loading(self.commands)
 
     @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        found: list[Any] = super().get_params(ctx)
+        for each in found:
+            each.hidden = str(each.name).endswith("_completion")  # `help` names them
+        return found
+
+    @override
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
 
@@ -244,10 +254,11 @@ class _Sections(TyperGroup):
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         first, *others = _SECTIONS
+        named = [name for each in others for name in _SECTIONS[each].split()]
         with formatter.section(first):
             formatter.write_dl([(name, _summary(name)) for name in _SECTIONS[first].split()])
-        with formatter.section("More; `statediff help` says what each is for"):
-            formatter.write_dl([(each, _SECTIONS[each].replace(" ", ", ")) for each in others])
+        formatter.write_paragraph()
+        formatter.write_text(f"`statediff help` lists {len(named)} more commands.")
 
     def write_section(self, ctx: Any, formatter: Any, heading: str) -> None:
         """The commands under one heading, each with its first sentence."""
@@ -266,11 +277,16 @@ def _help(context: typer.Context, command: Annotated[str | None, typer.Argument(
     if command is None:
         for heading in _SECTIONS:
             group.write_section(above, formatter, heading)
+        formatter.write_paragraph()
+        formatter.write_text(_MORE)
         sys.stdout.write(formatter.getvalue())
         return
     found = group.get_command(above, command)
     if found is None:
         raise UsageError(f"no command is called {command!r}; `statediff help` lists them")
+    for each in found.params:
+        each.hidden = each.hidden and not each.help
+    found.epilog = None
     with found.make_context(command, [], parent=above, resilient_parsing=True) as inner:
         sys.stdout.write(inner.get_help() + "\n")
 

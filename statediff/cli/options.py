@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_type_hints,
+)
 
 import typer
 
@@ -23,6 +33,9 @@ if TYPE_CHECKING:
 MAX_JOBS: Final = 64
 OPTION: Final = "option"
 """The option of a group's field, in its metadata."""
+RARE: Final = "rare"
+"""The names of a command's options that few people need, in its attributes."""
+Made = TypeVar("Made", bound=Callable[..., object])
 
 
 def with_options(command: Callable[..., object]) -> Callable[..., object]:
@@ -34,6 +47,8 @@ def with_options(command: Callable[..., object]) -> Callable[..., object]:
         for parameter in signature(command).parameters.values()
         for option in _options(parameter.name, hints[parameter.name], parameter.default)
     ]
+    rare = vars(command).get(RARE, ())
+    flat = [_hidden(option) if option.name in rare else option for option in flat]
 
     @functools.wraps(command)
     def call(**given: object) -> object:
@@ -42,6 +57,23 @@ def with_options(command: Callable[..., object]) -> Callable[..., object]:
     call.__signature__ = Signature(flat)  # type: ignore[attr-defined]  # `inspect` reads it
     call.__annotations__ = {option.name: option.annotation for option in flat}
     return call
+
+
+def rarely(*names: str) -> Callable[[Made], Made]:
+    """A command of which `statediff help COMMAND` shows these options, and `--help` does not."""
+
+    def mark(command: Made) -> Made:
+        vars(command)[RARE] = frozenset(names)
+        return command
+
+    return mark
+
+
+def _hidden(option: Parameter) -> Parameter:
+    base, *infos = get_args(option.annotation)
+    [info] = map(copy, infos)
+    info.hidden = True
+    return option.replace(annotation=Annotated[base, info])
 
 
 def _options(name: str, hint: Any, default: Any) -> Iterator[Parameter]:
@@ -89,6 +121,11 @@ def flag(about: str, *names: str) -> Any:
     return opt("", about, *names, default=False)
 
 
+def old(*, default: Any = None, **more: Any) -> Any:
+    """An option that another way says now: it is read, and no help shows it."""
+    return opt("", "", default=default, hidden=True, **more)
+
+
 # ---------------------------------------------------------------- one option or argument
 
 
@@ -120,7 +157,9 @@ ContractArguments: TypeAlias = Annotated[
 InstalledOnly: TypeAlias = Annotated[
     bool,
     option(
-        "", "End well although something was left out: it is not installed.", "--installed-only"
+        "",
+        "Do not end with 4 because contracts were left out, as their systems are not installed.",
+        "--installed-only",
     ),
 ]
 BundleArgument: TypeAlias = Annotated[
@@ -254,21 +293,6 @@ class Pieces:
         "FOLDER", "Keep what each piece of the work gave, and go on from there the next time."
     )
     jobs: int = opt("N", "Processes.", "-j", "--jobs", default=1, min=1, max=MAX_JOBS)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UserModel:
-    """A model that plays the user, in contracts with turns."""
-
-    user_url: str | None = opt(
-        "URL",
-        "In turns: a model at this OpenAI-compatible endpoint answers the agent's "
-        "questions for the user.",
-    )
-    user_model: str | None = opt("NAME", "With --user-url: which.")
-    user_key_env: str | None = opt(
-        "NAME", "With --user-url: the variable that holds its key [default: OPENAI_API_KEY]."
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ def _started(start: Callable[[int], _S], page: PageOptions) -> _S:
 
 @contextmanager
 def ask_on_page(page: PageOptions, name: str) -> Iterator[Ask]:
-    """What asks a question on the page; the page ends with the block, or with Ctrl-C."""
+    """A function that asks a question on the page; the page ends with the block, or with Ctrl-C."""
     from statediff.reports.interview import InterviewServer
 
     require_port(page.port)

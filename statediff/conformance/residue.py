@@ -1,4 +1,4 @@
-"""What a reader and its residue must tell: any two contents apart, and what counts from noise."""
+"""Conformance of a residue: any two contents are told apart, and what counts from noise."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOKENS: Final = (
 
 
 class ResidueSuite:
-    """Of a reader of texts: `seen` gives all that it shows of one, by the name of the type."""
+    """The suite of a reader of texts: `seen` gives all that it shows of one, by type."""
 
     samples: ClassVar[tuple[bytes, ...]]
     """Contents as programs write them."""
@@ -37,7 +37,7 @@ class ResidueSuite:
         raise NotImplementedError("say how a content is read")
 
     def meaning(self, content: bytes) -> Any:
-        """What is equal of contents that differ in noise alone; by no means of the reader's."""
+        """A value that contents share where noise alone differs; not by means of the reader's."""
         raise NotImplementedError("say what spellings mean the same, e.g. by sorting the lines")
 
     def test_of_random_edits_none_is_unseen_and_none_that_counts_is_noise(self) -> None:

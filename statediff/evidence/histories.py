@@ -19,7 +19,7 @@ seen_document = SEEN.encode
 
 
 def seen_from(document: Json, states: Mapping[str, State]) -> History:
-    """What the feeds saw, of these states by their digests; `LookupError` without one."""
+    """The feeds' histories of these states, by their digests; `LookupError` without one."""
     return History(
         tuple(reading_from(entry) for entry in document["readings"]),
         tuple(

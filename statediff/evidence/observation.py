@@ -1,4 +1,4 @@
-"""What an observer signed of a trial, once all was captured and before anything was judged.
+"""An observer's statement about a trial, signed once all was captured and before judging.
 
 The document is `observation.json` of the bundle: a DSSE envelope over an in-toto statement whose
 subjects are the parts of the trial, each by a salted digest, and an opening for each. An opening

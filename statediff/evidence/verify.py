@@ -559,7 +559,7 @@ def _observed(
     seen: _Seen, disclosed: Sequence[bytes], manifest: Mapping[str, Any],
     trust: Sequence[Signer], sealers: Sequence[Signer],
 ) -> Observed | None:  # fmt: skip
-    """What an observer signed of the trial, compared with what the copy shows of it."""
+    """An observer's statement about the trial, compared with what the copy shows of it."""
     rest = seen.said.get(f"{OBSERVATION}#")
     if rest is None:
         return None
@@ -1542,7 +1542,7 @@ def _is_cut(name: str, pointer: str) -> bool:
 def _check_cuts(
     name: str, document: Any, cuts: Mapping[str, int], seen: _Seen, disclosed: Sequence[bytes]
 ) -> None:
-    """What was cut out of a file is all that has to be, each array from where it is empty now."""
+    """The cuts in a file are all that have to be, each array from where it is empty now."""
     for place in PIECES[name]:
         if any(array != [] for _, array in arrays_at(document, place, name)):
             _reject(

@@ -141,7 +141,7 @@ class _Entities:
         self._seen_before: dict[tuple[str, str, Key], Row | None] = {}
 
     def forget(self) -> None:
-        """What was looked up before the last call is looked up again where it is asked for."""
+        """Forget what was looked up before the last call."""
         self._seen, self._seen_before = {}, self._seen
 
     def between(

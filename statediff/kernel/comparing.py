@@ -30,7 +30,7 @@ class Comparison:
         return merge_schemas((self.before.schema, self.after.schema))
 
     def graph(self) -> Graph:
-        """What changed, with what it refers to and what refers to it on either side."""
+        """The changes, with what they refer to and what refers to them on either side."""
         related = references(self.schema)
         unobserved = {doubt.where: doubt.cause for doubt in self.diff.doubts}
         sides = {"before": _seen(self.before), "after": _seen(self.after)}
@@ -59,7 +59,7 @@ def comparison(before: Capture, after: Capture) -> Comparison:
 
 
 def state_of(captured: Capture) -> State:
-    """What all sources of a capture show together; where they contradict each other, nothing."""
+    """The state that all sources show together; nothing of it where they contradict each other."""
     return resolve(captured, captured).matchings[0].before
 
 
@@ -78,7 +78,7 @@ def _seen(state: State) -> dict[str, Table]:
 def _near(
     tables: dict[str, Table], found: Diff, related: dict[str, tuple[tuple[str, str], ...]]
 ) -> dict[_Place, Key]:
-    """What changed, what it refers to in that state, and what refers to it there."""
+    """The changed entities, what they refer to in that state, and what refers to them there."""
     changed = {(d.type, key_order(d.key)): d.key for d in found.deltas}
     wanted: dict[_Place, Key] = dict(changed)
     for (name, _), key in changed.items():

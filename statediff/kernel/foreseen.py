@@ -72,7 +72,7 @@ def _wider(
 
 
 def _names(value: Any) -> Iterator[str]:
-    """What may be the name of a type or field: each text of the document, and each word in one."""
+    """All that may name a type or field: each text of the document, and each word in one."""
     if isinstance(value, dict | list):
         for inner in (*value, *value.values()) if isinstance(value, dict) else value:
             yield from _names(inner)

@@ -23,7 +23,7 @@ def context_of(compiled: Compiled, before: Capture, after: Capture) -> JudgingCo
 
 
 def library_of(file: ContractFile, before: Capture) -> Library | None:
-    """What the contract lets its actor read of the state; None where it has no `access:`.
+    """The part of the state that the actor may read; None where the contract has no `access:`.
 
     `ContractError` if the contract does not fit the state.
     """

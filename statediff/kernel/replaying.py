@@ -218,7 +218,7 @@ def _cases(bundle: Bundle, captures: Any, resolution: Any) -> list[tuple[Any, An
 def _moved(
     bundle: Bundle, captures: Any, resolution: Any, every: Sequence[Fragments]
 ) -> Sequence[Sequence[tuple[str, Key]]]:
-    """Of each matching, what differs by the state roots, which the fragments are shown to be under.
+    """The moved entities of each matching by the state roots, which the fragments are under.
 
     Nothing of a bundle without roots. `BundleError`.
     """

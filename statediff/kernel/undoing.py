@@ -72,7 +72,7 @@ class Undoing:
         )
 
     def left(self, undone: Capture) -> tuple[Delta, ...]:
-        """What the undoing did not undo, or did beside it; nothing where each compensation is true.
+        """The changes that the undoing left or made beside; none where each compensation is true.
 
         `undone` is the state after the calls. Effects that no compensation is for may still be
         there; history may have grown, and the types that a compensation `leaves` may have changed.

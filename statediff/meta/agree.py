@@ -21,7 +21,7 @@ from statediff.model.verdict import Verdict
 
 @dataclass(frozen=True)
 class ContractOpinion:
-    """What one contract says of a run. `verdict` None where it does not fit what was captured."""
+    """One contract's opinion of a run. `verdict` None where it does not fit what was captured."""
 
     verdict: Verdict | None
     clauses: tuple[str, ...]

@@ -50,7 +50,7 @@ def checkpoint(
     make: Callable[[], Iterable[T]],
     form: Form[T],
 ) -> tuple[T, ...]:
-    """What `make` gives for what was `asked`: as it lies in the folder, if it does, else made now.
+    """The result of `make` for what was `asked`: from the folder if it is there, else made now.
 
     Raises `StorageError` if it cannot be written.
     """

@@ -336,7 +336,7 @@ class StoredPool:
 
 @contextmanager
 def _damage() -> Iterator[None]:
-    """What a stored document cannot hold is a `UsageError` that says how to get a sound corpus."""
+    """Errors of damaged documents become a `UsageError` that says how to get a sound corpus."""
     try:
         yield
     except (BundleError, AdapterError, InputError) as error:

@@ -71,7 +71,7 @@ def is_free_text(entity: EntityType, field: Field, text: str) -> bool:
 
 
 def _required(world: World) -> Iterator[Touched]:
-    """What came, fully observed, because a required clause asks for it; one of a branch, too."""
+    """The entities that came, fully observed, as a required clause asks, one of a branch too."""
     contract = world.compiled.contract
     branched = (clause for branch in contract.branches for clause in branch.require)
     asking = {clause.id for clause in (*contract.require, *branched)}

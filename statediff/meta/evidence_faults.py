@@ -87,7 +87,7 @@ def partings(world: World) -> Iterator[Fault]:
 
 
 def _other_words(world: World) -> Iterator[tuple[Fault, str, Mapping[str, Change]]]:
-    """What one of several sources says otherwise after the run, that source, and how."""
+    """A type that one of several sources says otherwise after the run, that source, and how."""
     delivered: dict[str, list[str]] = {}
     for part in _sources(world):
         for name in part.state.tables:

@@ -80,7 +80,7 @@ _VERBS: Final = {Op.UPDATE: "updates", Op.CREATE: "creates", Op.LINK: "links"}
 
 
 def permitted_changes(world: World) -> Iterator[Fault]:
-    """What each allow clause that no reference needs lets through beside what it must."""
+    """The changes that allow clauses which no reference needs let through."""
     run = world.reference
     context = context_of(world.compiled, run.before, run.after) if world.unused else None
     for pattern in world.unused:
@@ -168,7 +168,7 @@ class _Permitted:
         )
 
     def _written(self, edit: _Edit) -> Iterator[Field]:
-        """What the change writes: all fields of a created entity, of an updated the new values."""
+        """The values that the change writes: all of a created entity, else the new ones."""
         for field in self.world.fields(self.entity) if edit.after is not None else ():
             if field.name == self.entity.deleted_when:
                 continue

@@ -494,7 +494,7 @@ def bits(array: pa.Array) -> pa.Array:
 
 
 def unequal(left: pa.Array, right: pa.Array) -> Mask:
-    """Where two columns of one form and length differ; null is equal to null only."""
+    """The mask of the places where two columns of one form differ; null equals null only."""
     has_null = bool(left.null_count or right.null_count)
     if not has_null and left.type == right.type == _BITS:
         known: Mask = left.to_numpy() != right.to_numpy()

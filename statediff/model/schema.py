@@ -125,7 +125,7 @@ class ForeignKey:
 
 @dataclass(frozen=True)
 class Rules:
-    """What a system refuses of a type's rows, beside null in a field that is not nullable."""
+    """A system's rules for a type's rows, beside null in a field that is not nullable."""
 
     foreign: tuple[ForeignKey, ...] = ()
     unique: tuple[tuple[str, ...], ...] = ()

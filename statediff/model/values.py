@@ -171,7 +171,7 @@ _EXACT: Final = frozenset({str, int, bool, type(None), bytes})
 
 
 def told_apart(a: object, b: object) -> bool | None:
-    """Whether two observations, one of them `Digested`, are of one content; None if nobody knows.
+    """True if two observations, one of them `Digested`, are of one content; None if nobody knows.
 
     The other may be the content itself, which a source with another limit has captured.
     """

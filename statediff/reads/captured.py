@@ -175,7 +175,7 @@ class Captured:
     def _by_then(
         self, node: Node, holding: Holding, thing: EntityRef, as_of: datetime
     ) -> tuple[int, frozenset[Cause]]:
-        """Whether the instant lies not after `as_of`; one that is not there never came."""
+        """True if the instant lies not after `as_of`; one that is not there never came."""
         found = evaluate(node, self._room(holding.footprint), {"it": thing})
         if isinstance(found, Unknown):
             return TRUE | FALSE, found.causes or frozenset({Reason.ITS_TIME()})

@@ -42,7 +42,7 @@ class Question:
 
 @dataclass(frozen=True)
 class View:
-    """What the page says: a question, or how the interview ended."""
+    """The page's view: a question, or how the interview ended."""
 
     name: str
     asked: Question | None
@@ -65,7 +65,7 @@ class InterviewServer(LoopbackServer):
         super().__init__(_Answer, port)
 
     def ask(self, number: int, count: int, question: Question) -> bool:
-        """Whether the person at the page says yes; waits for it."""
+        """True if the person at the page says yes; waits for it."""
         with self._turn:
             self._view = View(self._view.name, question, number, count, self._view.given)
             self._turn.notify_all()
@@ -82,7 +82,7 @@ class InterviewServer(LoopbackServer):
             self._last_shown.wait(seconds)
 
     def shown(self) -> View:
-        """What there is to see, as soon as there is something."""
+        """The view of the page, as soon as there is one."""
         with self._turn:
             if not self._turn.wait_for(lambda: self._view.asked or self._is_over, WAIT):
                 raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "nothing to ask yet; load it again")

@@ -93,7 +93,7 @@ def reservations(trial: Json) -> list[str]:
     if refused := receipt.get("refused"):
         asked = said(str(refused[0]), VALUE_LIMIT)
         more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-        found.append(f"the agent asked for {asked}{more}, which --network does not name")
+        found.append(f"the agent asked for {asked}{more}, which `network` does not name")
     return found
 
 

@@ -109,10 +109,10 @@ class AgentOptions:
         if self.user_url is None and self.user_model is None and self.user_key_env is None:
             return None
         if self.user_url is None or self.user_model is None:
-            raise UsageError("--user-url and --user-model go together")
+            raise UsageError("`url` and `model` of `user` go together")
         if self.max_cost is not None:
-            raise UsageError("--max-cost counts the agent's tokens, and not those of --user-model")
-        made: Simulated = _plugged("user", "--user-url")(
+            raise UsageError("--max-cost counts the agent's tokens, and not those of its user")
+        made: Simulated = _plugged("user", "a model as `user`")(
             self.user_url, self.user_model, self.user_key_env
         )
         return made
@@ -126,31 +126,31 @@ class AgentOptions:
 
     def _agent(self, contract: Path) -> Agent:
         if self.mcp_config is not None and self.mcp is None:
-            raise UsageError("--mcp-config goes with --agent-mcp")
+            raise UsageError("`mcp_config` goes with `mcp`")
         if self.record_http and (self.image or not (self.command or self.named)):
-            raise UsageError("--record-http goes with --agent-cmd or --agent, and no --agent-image")
+            raise UsageError("`record_http` goes with a command or a function, and no `image`")
         if (self.isolation or self.network) and (self.image or self.base_url or self.model):
-            option = "--isolation" if self.isolation else "--network"
-            raise UsageError(f"{option} is for programs that run on this machine")
+            option = "isolation" if self.isolation else "network"
+            raise UsageError(f"`{option}` is for programs that run on this machine")
         if self.base_url is not None or self.model is not None:
             return self._model()
         of_models = {
-            "--key-env": self.key_env,
-            "--price-in": self.price_in,
-            "--price-out": self.price_out,
+            "`key_env`": self.key_env,
+            "`price_in`": self.price_in,
+            "`price_out`": self.price_out,
             "--max-cost": self.max_cost,
-            "--max-turns": self.max_turns,
-            "--stream": self.stream or None,
+            "`max_turns`": self.max_turns,
+            "`stream`": self.stream or None,
         }
         strange = [option for option, given in of_models.items() if given is not None]
         if strange:
-            raise UsageError(f"{strange[0]} goes with --base-url and --model")
+            raise UsageError(f"{strange[0]} goes with `url` and `model`")
         if self.mcp is not None:
             return self._mcp()
         own = self._own(contract)
         if not self.record_http:
             return own
-        made: Agent = _plugged("http", "--record-http", "http")(own)
+        made: Agent = _plugged("http", "`record_http`", "http")(own)
         return made
 
     def _own(self, contract: Path) -> Agent:
@@ -181,10 +181,10 @@ class AgentOptions:
 
     def _in_image(self, image: str, limit: float) -> Agent:
         if self.named is not None:
-            raise UsageError("--agent-image goes with --agent-cmd, or alone; --agent runs here")
+            raise UsageError("an `image` goes with a `command`, or alone; a function runs here")
         try:
             words = tuple(shlex.split(self.command or ""))
-            made: Agent = _plugged("image", "--agent-image", "docker")(
+            made: Agent = _plugged("image", "an agent in an `image`", "docker")(
                 image, words, limit, self.title or ""
             )
             return made
@@ -194,7 +194,7 @@ class AgentOptions:
             ) from error
 
     def _mcp(self) -> Agent:
-        mcp = _plugged("mcp", "--agent-mcp")
+        mcp = _plugged("mcp", "an agent by `mcp`")
         limit = self.timeout_seconds or SECONDS
         program = CommandAgent.parse(self.mcp or "", limit, self.title or "")
         made: Agent = mcp(self._apart(program), self.mcp_config)
@@ -202,9 +202,9 @@ class AgentOptions:
 
     def _model(self) -> Agent:
         if self.base_url is None or self.model is None:
-            raise UsageError("--base-url and --model go together")
+            raise UsageError("`url` and `model` go together")
         budget = budget_of(self.price_in, self.price_out, self.max_cost)
-        made: Agent = _plugged("model", "--base-url")(
+        made: Agent = _plugged("model", "a model at a `url`")(
             self.base_url, self.model, self.key_env, streams=self.stream, budget=budget,
             max_turns=self.max_turns or 50, timeout_seconds=self.timeout_seconds or SECONDS,
         )  # fmt: skip
@@ -232,8 +232,7 @@ def each_agent(
     ways = (commands or named or options.image, options.mcp, models or options.base_url)
     if sum(bool(way) for way in ways) > 1 or (commands and named):
         raise UsageError(
-            "give the agent in one way: --agent-cmd, --agent, --agent-mcp, or --base-url with "
-            "--model"
+            "give the agent in one way: --agent-cmd, or --agent, which takes a file for the others"
         )
     if len(set(found)) < len(found):
         raise UsageError("an agent is given twice; say with -k how often each is to be tried")
@@ -244,7 +243,7 @@ def budget_of(
     price_in: str | None, price_out: str | None, max_cost: str | None, left_undone: str = ""
 ) -> Budget:
     """The budget and its prices; `UsageError` where a limit is given and no price is."""
-    prices = Prices(_price("--price-in", price_in), _price("--price-out", price_out))
+    prices = Prices(_price("`price_in`", price_in), _price("`price_out`", price_out))
     most = _price("--max-cost", max_cost)
     return Budget(prices, most, left_undone) if left_undone else Budget(prices, most)
 

@@ -126,7 +126,7 @@ def _questions(drafted: Drafted, answers: Answers) -> list[Question]:
 
 
 def _of_places(drafted: Drafted, answers: Answers, faults: Sequence[Fault]) -> Iterator[Question]:
-    """Where right runs differ, and a bound decides about something seeded."""
+    """Questions where right runs differ, and a bound decides about something seeded."""
     first = drafted.right[0]
     for clause in drafted.draft.clauses:
         name = clause.changes[0].type
@@ -143,7 +143,7 @@ def _of_places(drafted: Drafted, answers: Answers, faults: Sequence[Fault]) -> I
 
 
 def _of_defaults(drafted: Drafted, answers: Answers, faults: Sequence[Fault]) -> Iterator[Question]:
-    """What every right run left empty and most other rows are not, the fullest column first."""
+    """Columns that each right run left empty and most other rows have, the fullest first."""
     first, shares = drafted.right[0], dict[tuple[str, str], int]()
     for clause in (clause for clause in drafted.draft.clauses if clause.idle):
         name, row = clause.changes[0].type, clause.changes[0].members[0].row
@@ -167,7 +167,7 @@ def _of_defaults(drafted: Drafted, answers: Answers, faults: Sequence[Fault]) ->
 
 
 def _told(first: Reference, name: str, path: str, passes: Sequence[Fault]) -> tuple[str, ...]:
-    """What each of the faults writes at the place; what it is, where that is inside a value."""
+    """The values that the faults write at the place; the whole where that is inside a value."""
     known = first.rows(name)
     found = []
     for fault in passes:
@@ -182,7 +182,7 @@ def _told(first: Reference, name: str, path: str, passes: Sequence[Fault]) -> tu
 def _passing(
     drafted: Drafted, answers: Answers, place: str, faults: Sequence[Fault]
 ) -> list[Fault]:
-    """What the draft lets pass only where the place may hold anything; nothing once answered."""
+    """The faults that pass only where the place may hold anything; nothing once answered."""
     inside = (f"{place}.", f"{place}[")
     own = [f for f in faults if f.target == place or f.target.startswith(inside)]
     if place in answers.known or not own:

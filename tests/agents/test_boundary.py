@@ -518,7 +518,7 @@ def test_the_receipt_says_what_was_kept_apart_reached_and_asked_for(
     assert said["endpoints"] == ["the trial's own servers"]
     assert said["refused"] == ["api.example.com"]
     line = trial_line(done.evaluated.bundle)
-    assert "the agent asked for api.example.com, which --network does not name" in line
+    assert "the agent asked for api.example.com, which `network` does not name" in line
     bare = judged(shop, CommandAgent((sys.executable, "-c", "0"), 60.0), tmp_path / "bare")
     assert not {"boundary", "endpoints", "refused"} & receipt(bare).keys()
 

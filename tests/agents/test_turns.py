@@ -452,7 +452,7 @@ def test_a_simulated_user_that_cannot_be_had_is_nobody_s_verdict(desk: Any, tmp_
         hooks = Hooks(simulated=ModelUser(Endpoint(server.url, "m", "none")))
         with pytest.raises(AdapterError, match="simulated user"):
             tried(desk, tmp_path, planned(RIGHT), hooks=hooks)
-    with pytest.raises(UsageError, match="--user-url and --user-model go together"):
+    with pytest.raises(UsageError, match="`url` and `model` of `user` go together"):
         AgentOptions(user_model="m").user()
 
 

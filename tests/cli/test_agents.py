@@ -29,17 +29,15 @@ def bundle_trace(folder: Path) -> Any:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_a_model_is_tried_and_its_cost_kept(statediff: Call, tmp_path: Path) -> None:
+def test_a_model_is_tried_and_its_cost_kept(statediff: Call, files: Files, tmp_path: Path) -> None:
     script = (
         Step("", [("shop_db_execute", json.dumps({"statements": [INSERT]}))]),
         Step("", [("outbox_send", json.dumps(MAIL))]),
         Step('{"refunded_cents": 3900}'),
     )
     with speaking(*script) as server:
-        said = statediff(
-            "run", REFUND, "--base-url", server.url, "--model", "m", "--price-in", "2.50",
-            "--price-out", "10", "--max-cost", "1", "--json",
-        )  # fmt: skip
+        files.write("agent.yaml", f"{{url: {server.url}, model: m, price_in: 2.50, price_out: 10}}")
+        said = statediff("run", REFUND, "--agent", "agent.yaml", "--max-cost", "1", "--json")
     assert said.code == 0, said.err
     assert said.lines[0]["verdict"] == "MATCH"
     (agent,) = tmp_path.glob("runs/run-*/trials/*/agent.json")
@@ -51,34 +49,74 @@ def test_a_model_is_tried_and_its_cost_kept(statediff: Call, tmp_path: Path) -> 
     assert [call["tool"] for call in calls] == ["shop_db_execute", "outbox_send"]
 
 
-def test_a_wrong_address_is_a_fault_and_not_the_agents(statediff: Call) -> None:
+def test_a_wrong_address_is_a_fault_and_not_the_agents(statediff: Call, files: Files) -> None:
+    files.write("agent.yaml", '{url: "http://127.0.0.1:9/v1", model: m}')
+    said = statediff("run", REFUND, "--agent", "agent.yaml")
+    assert said.code == 4
+    assert "check the URL" in said.out
+    assert "1 fault" in said.out
+
+
+def test_old_options_still_run_and_name_the_keys(statediff: Call) -> None:
     said = statediff("run", REFUND, "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
     assert said.code == 4
-    assert "check --base-url" in said.out
-    assert "1 fault" in said.out
+    assert "--base-url, --model: write `url`, `model` into a file" in said.err
+
+
+def test_models_of_one_file_are_agents_of_their_own(statediff: Call, files: Files) -> None:
+    files.write("agents.yaml", 'url: "http://127.0.0.1:9/v1"\nmodel: [small, large]\n')
+    said = statediff("run", REFUND, "--agent", "agents.yaml", "--json")
+    assert said.code == 4
+    assert [line["agent"] for line in said.lines if "agent" in line] == ["small", "large"]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ("url: http://x/v1", "`url` and `model` go together"),
+        ("command: 'true'\nmodel: m", "`url` and `model` go together"),
+        ("{url: x, model: m}", "expected http:// or https://"),
+        ("{command: 'true', mcp: 'true'}", "give one of `agent`"),
+        ("{mcp: 'true', url: http://x, model: m}", "give one of `agent`"),
+        ("name: nobody", "give one of `agent`"),
+        ("{command: 'true', stream: true}", "`stream` goes with `url` and `model`"),
+        ("{command: 'true', mcp_config: f}", "`mcp_config` goes with `mcp`"),
+        ("{mcp: 'true', mcp_config: f}", "f: cannot be read"),
+        ("mcp: no-such-program", "is not found"),
+        ("{url: http://x, model: m, price_in: cheap}", "expected a number"),
+        ("{url: http://x, model: m, key_env: NO_KEY}", "no such variable"),
+        ("{command: 'true', isolate: none}", "did you mean `isolation`?"),
+        ("{command: 'true', isolation: walls}", "expected one of"),
+        ("{mcp: x, record_http: true}", "`record_http` goes with"),
+        ("{url: http://x, model: m, record_http: true}", "`record_http` goes with"),
+        ("{image: x, record_http: true}", "`record_http` goes with"),
+        ("[]", "expected a mapping"),
+    ],
+)
+def test_a_file_that_does_not_name_one_agent_is_refused(
+    given: str, complaint: str, statediff: Call, files: Files
+) -> None:
+    files.write("agent.yaml", given)
+    said = statediff("run", REFUND, "--agent", "agent.yaml")
+    assert said.code == 2
+    assert complaint in said.err
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--base-url", "http://x/v1"), "--base-url and --model go together"),
-        (("--model", "m"), "--base-url and --model go together"),
-        (("--base-url", "x", "--model", "m"), "expected http:// or https://"),
-        (("--agent-cmd", "true", "--agent-mcp", "true"), "in one way"),
-        (("--agent-mcp", "true", "--base-url", "http://x", "--model", "m"), "in one way"),
-        (("--agent-cmd", "true", "--stream"), "--stream goes with --base-url"),
-        (("--agent-cmd", "true", "--mcp-config", "f"), "--mcp-config goes with --agent-mcp"),
-        (("--agent-mcp", "true", "--mcp-config", "f"), "f: cannot be read"),
-        (("--agent-mcp", "no-such-program"), "is not found"),
-        (("--base-url", "http://x", "--model", "m", "--max-cost", "1"), "give --price-in"),
-        (("--base-url", "http://x", "--model", "m", "--price-in", "cheap"), "expected a number"),
-        (("--base-url", "http://x", "--model", "m", "--key-env", "NO_KEY"), "no such variable"),
+        (("--agent-cmd", "true", "--agent", "careful"), "in one way"),
+        (("--agent", "agent.yaml", "--agent", "careful"), "stands alone"),
+        (("--agent", "agent.yaml", "--agent-cmd", "true"), "stands alone"),
+        (("--agent", "none.yaml"), "none.yaml: expected a file, found nothing"),
+        (("--agent", "agent.yaml", "--max-cost", "1"), "give `price_in`"),
         ((), "give the agent as"),
     ],
 )
 def test_what_does_not_name_one_agent_is_refused(
-    options: tuple[str, ...], complaint: str, statediff: Call
+    options: tuple[str, ...], complaint: str, statediff: Call, files: Files
 ) -> None:
+    files.write("agent.yaml", "{url: http://x, model: m}")
     said = statediff("run", REFUND, *options)
     assert said.code == 2
     assert complaint in said.err
@@ -227,15 +265,3 @@ def test_an_agent_that_speaks_http_by_itself_is_recorded(statediff: Call, tmp_pa
     trace = json.loads(path.read_bytes())
     assert {"tracker GET", "tracker PUT"} <= {call["tool"] for call in trace["actions"]}
     assert (trace["is_complete"], trace["is_agent_influenced"]) == (False, False)
-
-
-@pytest.mark.parametrize(
-    "way",
-    [("--agent-mcp", "x"), ("--base-url", "http://x", "--model", "m"), ("--agent-image", "x")],
-)
-def test_recording_http_is_for_an_agent_that_speaks_it(
-    way: tuple[str, ...], statediff: Call
-) -> None:
-    said = statediff("run", REFUND, *way, "--record-http")
-    assert said.code == 2
-    assert "--record-http goes with" in said.err

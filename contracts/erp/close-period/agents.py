@@ -47,7 +47,7 @@ def closes_march():
 
 
 def deletes_draft():
-    """What is in the way of closing is deleted."""
+    """Deletes what is in the way of closing."""
     erp.delete(MOVE, _draft())
     _button("close")
     erp.answer(number="E0008")

@@ -66,7 +66,7 @@ def idle():
 
 
 def keeps_active():
-    """What was moved is still in use, so that letters go out twice."""
+    """Leaves what was moved in use, so that letters go out twice."""
     _merge()
     _set_active(stays, True)
 

@@ -141,11 +141,11 @@ class Endpoint:
                     completion.close()
 
     def _complaint(self, error: Exception, tries: int) -> str:
-        hint = "check --base-url"
+        hint = "check the URL"
         if isinstance(error, (openai.AuthenticationError, openai.PermissionDeniedError)):
-            hint = "check the key in the environment (--key-env names its variable)"
+            hint = "check the key in the environment (`key_env` names its variable)"
         elif isinstance(error, openai.NotFoundError):
-            hint = "check --base-url (mostly it ends in /v1) and --model"
+            hint = "check the URL (mostly it ends in /v1) and the model"
         elif isinstance(error, (openai.RateLimitError, openai.InternalServerError)):
             hint = "run again later"
         times = "once" if tries == 1 else f"{tries} times"
@@ -286,10 +286,10 @@ def endpoint_of(
 ) -> Endpoint:
     """The model at the address, with the key that the environment holds; else `UsageError`."""
     if not base_url.startswith(("http://", "https://")):
-        raise UsageError(f"--base-url {base_url!r}: expected http:// or https://")
+        raise UsageError(f"URL {base_url!r}: expected http:// or https://")
     variable = key_env or "OPENAI_API_KEY"
     key = os.environ.get(variable, "")
     if not key and key_env is not None:
-        raise UsageError(f"--key-env {variable}: the environment has no such variable")
+        raise UsageError(f"`key_env` {variable}: the environment has no such variable")
     # Servers of one's own want no key; the library wants some text.
     return Endpoint(base_url, model, key or "none", streams=streams)

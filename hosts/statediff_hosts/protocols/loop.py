@@ -1,4 +1,4 @@
-"""`--base-url --model`: a model behind an OpenAI-compatible endpoint, with the sandbox's tools.
+"""`url` and `model`: a model behind an OpenAI-compatible endpoint, with the sandbox's tools.
 
 The loop is as plain as can be: the task is given, the tools that the model asks for are called in
 the order in which it asks, and the message in which it asks for none is its answer. The model's

@@ -1,4 +1,4 @@
-"""`--agent-mcp`: a program that gets tools instead of addresses.
+"""`mcp`: a program that gets tools instead of addresses.
 
 It is run as `--agent-cmd` runs one, but nothing tells it where the systems are: only where the MCP
 server of this trial is (`STATEDIFF_MCP_URL`; `STATEDIFF_MCP_CONFIG` names a file as MCP clients

@@ -1,4 +1,4 @@
-"""`--user-url --user-model`: a model that speaks for the user in a conversation."""
+"""`user`: a model that speaks for the user in a conversation."""
 
 from __future__ import annotations
 

@@ -119,11 +119,11 @@ def test_what_stays_broken_is_a_fault_of_the_harness_and_not_the_agents(trial):
     assert len(server.requests) == MAX_RETRIES + 1
     assert "gave no answer, asked 6 times" in str(fault.value)
     with speaking(Step(status=401, body=b'{"error": {"message": "bad key sk-secret"}}')) as server:
-        with pytest.raises(AdapterError, match="--key-env") as fault:
+        with pytest.raises(AdapterError, match="`key_env`") as fault:
             run(trial, server)
         assert len(server.requests) == 1
     assert "sk-secret" not in str(fault.value)
-    with pytest.raises(AdapterError, match="check --base-url"):
+    with pytest.raises(AdapterError, match="check the URL"):
         run(trial, ChatServer("http://127.0.0.1:9/v1"))
     with speaking(DONE) as server, pytest.raises(AdapterError, match="ends in /v1"):
         run(trial, ChatServer(server.url.removesuffix("/v1")))

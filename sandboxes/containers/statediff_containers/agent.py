@@ -1,4 +1,4 @@
-"""`--agent-image`: an agent's program in a container of its own, which reaches the systems only.
+"""`image`: an agent's program in a container of its own, which reaches the systems only.
 
 It has no network. The ports that its URLs name lead, on a loopback that it shares with nothing but
 a relay of ours, to those systems and nowhere else. Of this machine's files it sees its own folder

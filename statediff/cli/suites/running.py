@@ -20,17 +20,16 @@ from statediff.cli.options import (
     ContractsVariantOption,
     InstalledOnly,
     JsonFlag,
-    MaxTurnsOption,
-    ModelCosts,
-    NetworkOption,
+    MaxCostOption,
     ObserverOption,
     RebaseOption,
     RootsLogOption,
     RunPlaces,
     Scheduling,
-    UserModel,
     flag,
+    old,
     opt,
+    rarely,
 )
 from statediff.cli.output import note
 from statediff.cli.suites.progress import Report
@@ -48,6 +47,7 @@ from statediff.suite.records import Trial, agent_labels
 from statediff.systems.base.registry import plugins
 from statediff.trial_folder import write_run
 from statediff.workspace import agents, folders, stores
+from statediff.workspace.agentfile import SUFFIXES, agents_in
 from statediff.workspace.bundles import begin_copy
 from statediff.workspace.campaigns import (
     WITHOUT_VERDICT,
@@ -84,67 +84,78 @@ class ScanBy(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OldOptions:
+    """Options that are keys of the agent's file now."""
+
+    agent_image: str | None = old()
+    agent_mcp: str | None = old()
+    mcp_config: Path | None = old()
+    record_http: bool = old(default=False)
+    isolation: str | None = old()
+    network: list[str] | None = old()
+    trust_trace: bool = old(default=False)
+    base_url: str | None = old()
+    model: list[str] | None = old()
+    key_env: str | None = old()
+    price_in: str | None = old()
+    price_out: str | None = old()
+    max_turns: int | None = old(min=1, max=1000)
+    stream: bool = old(default=False)
+    user_url: str | None = old()
+    user_model: str | None = old()
+    user_key_env: str | None = old()
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those that are given."""
+        return {name: value for name, value in vars(self).items() if value not in (None, False)}
+
+
+def _key_of(old: str) -> str:
+    """The key of the agent's file that says what the option said."""
+    if old.startswith("user_"):
+        return "user"
+    return {"agent_image": "image", "agent_mcp": "mcp", "base_url": "url"}.get(old, old)
+
+
+@dataclass(frozen=True, kw_only=True)
 class AgentChoice:
-    """The agents to run, each in one of four ways, and options for all of them."""
+    """The agents to run."""
 
     agent_cmd: list[str] | None = opt(
-        "CMD",
-        "The agent: any program, which finds the system NAME at STATEDIFF_NAME_URL; "
-        "CALLED=CMD gives it a name; may be given again for others.",
-    )
-    agent_image: str | None = opt(
-        "IMAGE", "The agent runs in a container of this image, and reaches the systems only."
+        "[NAME=]CMD",
+        "The agent: any program; it finds system NAME at STATEDIFF_NAME_URL. May be given again.",
     )
     agent: list[str] | None = opt(
         "AGENT",
-        "The agent: a Python function (MODULE:FUNCTION), or the name of a program in "
-        "the contract's folder; may be given again.",
+        "Or a file (AGENT.yaml), a Python function (MODULE:FUNCTION), or a program's name in "
+        "the contract's folder. May be given again.",
     )
-    agent_mcp: str | None = opt("CMD", "The agent: a program that gets only tools, by MCP.")
-    mcp_config: Path | None = opt(
-        "FILE", "With --agent-mcp: these MCP servers' tools instead of the sandbox's own."
-    )
-    record_http: bool = flag(
-        "With --agent-cmd or --agent: record its requests to systems that speak HTTP.",
-        "--record-http",
-    )
-    isolation: str | None = opt(
-        "KIND",
-        "Keep programs from the evaluator by this: namespaces+landlock, namespaces, "
-        "landlock, none [default: the strongest that the machine allows].",
-    )
-    network: NetworkOption = None
-    trust_trace: bool = flag(
-        "You answer for the agent's own log of its calls: it may clear the agent."
-    )
-    base_url: str | None = opt(
-        "URL", "The agent: a model at this OpenAI-compatible endpoint, with the sandbox's tools."
-    )
-    model: list[str] | None = opt("NAME", "With --base-url: which model; may be given again.")
-    costs: ModelCosts
-    max_turns: MaxTurnsOption = None
-    stream: bool = flag("Ask the endpoint to stream its answers.")
-    user: UserModel
+    old: OldOptions
 
-    def each(self, timeout: float | None) -> list[agents.AgentOptions]:
+    def each(self, timeout: float | None, max_cost: str | None) -> list[agents.AgentOptions]:
         """The options of each agent; `UsageError` where two ways to run it are given."""
-        options = agents.AgentOptions(
-            mcp=self.agent_mcp,
-            mcp_config=self.mcp_config,
-            base_url=self.base_url,
-            max_turns=self.max_turns,
-            stream=self.stream,
-            timeout_seconds=timeout,
-            image=self.agent_image,
-            record_http=self.record_http,
-            isolation=self.isolation,
-            network=tuple(self.network or ()),
-            trust_trace=self.trust_trace,
-            **vars(self.costs),
-            **vars(self.user),
-        )
-        options.user()
-        return agents.each_agent(options, self.agent_cmd or [], self.agent or [], self.model or [])
+        common = agents.AgentOptions(timeout_seconds=timeout, max_cost=max_cost)
+        given = self.old.given
+        if given:
+            names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            keys = ", ".join(dict.fromkeys(f"`{_key_of(name)}`" for name in given))
+            note(f"{names}: write {keys} into a file, and give it as --agent FILE.yaml")
+        files = [Path(each) for each in self.agent or () if each.endswith(SUFFIXES)]
+        if files:
+            if given or self.agent_cmd or len(files) < len(self.agent or ()):
+                raise UsageError("a file of --agent stands alone, or beside other files")
+            found = [each for file in files for each in agents_in(file, common)]
+        else:
+            models = given.pop("model", [])
+            given["network"] = tuple(given.get("network", ()))
+            for name in ("image", "mcp"):
+                given[name] = given.pop(f"agent_{name}", None)
+            options = replace(common, **given)
+            found = agents.each_agent(options, self.agent_cmd or [], self.agent or [], models)
+        for each in found:
+            each.user()
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +175,7 @@ class TrialChoice:
     seed: int = opt(
         "", "Of the first trials; the next have the next ones.", default=1, min=0, max=2**53 - 1
     )
+    max_cost: MaxCostOption = None
     installed_only: InstalledOnly = False
 
 
@@ -203,6 +215,10 @@ class JudgingOptions:
     )
 
 
+@rarely(
+    "scheduler", "retries", "rebase", "store", "artifacts", "allow_unreviewed", "authoritative",
+    "sample_scans", "scan", "log", "observer", "vault",
+)  # fmt: skip
 def run(
     contracts: ContractArguments,
     choice: AgentChoice,
@@ -213,11 +229,8 @@ def run(
     judging: JudgingOptions,
     as_json: JsonFlag = False,
 ) -> int:
-    """Run agents in sandboxes, k times each, and judge every trial.
-
-    Of several contracts, those whose systems are not installed are left out; it then ends with 4.
-    """
-    options = choice.each(trying.timeout)
+    """Run agents in sandboxes, k times each, and judge every trial."""
+    options = choice.each(trying.timeout, which.max_cost)
     entries, absent = _entries(contracts, which, judging.allow_unreviewed, trying.sandbox)
     is_left = left_out(absent, forgiven=which.installed_only)
     require_observer(judging.observer, trying.sandbox, scheduling)
@@ -231,7 +244,8 @@ def run(
             forget_bases(entries, trying.sandbox)
         tell_failed(require_runnable(entries, trying.sandbox))
         _tell_shadowed(entries)
-        settings["images"] = _images(trying.sandbox, choice.agent_image)
+        image = next((each.image for each in options if each.image is not None), None)
+        settings["images"] = _images(trying.sandbox, image)
         if servers := show_servers(entries, trying.sandbox):
             settings["servers"] = servers
         facts, patch = _facts(entries, settings)
@@ -240,7 +254,7 @@ def run(
             folders.make_own(trying.out)
             folder = _begun(folders.new_run(trying.out, "run"), facts, patch)
         stack.enter_context(lock_run(folder))
-        how = how_of(scheduling, choice.costs.max_cost, places)
+        how = how_of(scheduling, which.max_cost, places)
         made = campaign(folder, entries, options)
         if judging.log is not None:
             _register(made, judging.log)

@@ -130,7 +130,7 @@ def _parted(member: Member, looked: Sequence[Member], bag: list[Member]) -> Iter
 
 
 def signature(member: Member) -> tuple[object, ...]:
-    """What the row says, with a mark in the place of whatever an application chooses."""
+    """The row's words, with a mark in the place of whatever an application chooses."""
     entity = member.of.run.schema.by_name[member.type]
     return tuple(
         _mark(member.of, entity, name, value)

@@ -482,7 +482,7 @@ def _left_out(head: str, causes: Mapping[str, str]) -> Iterator[str]:
 
 
 def _unread(seen: Seen) -> dict[str, str]:
-    """What this account may not read whole; what it reads of it is judged all the same."""
+    """The types that this account may not read whole; what it reads of them is judged."""
     types = {t.name: t for t in seen.schema.types if t.outside is None}
     found = {place: (*place.rpartition(".")[::2], why) for place, why in seen.unread.items()}
     return {

@@ -271,7 +271,7 @@ class Inferred:
         return next((name for name, key in sorted(self._made, key=repr) if key == value), None)
 
     def random_form(self, value: Observed) -> str | None:
-        """What texts of its kind match, where the run came up with a text at random; else None."""
+        """A pattern for such texts, where the run came up with a text at random; else None."""
         form = random_form(value)
         return None if form is None or value in self._known else form
 
@@ -284,7 +284,7 @@ class Inferred:
         return frozenset(cell for cell in cells if random_form(cell) is not None)
 
     def chosen(self, entity: EntityType | None, name: str, value: Observed) -> Choice | None:
-        """What an application chose, where the value is its choice; None where the task's.
+        """The kind of an application's choice; None where the task chose the value.
 
         Without a type, `name` is that of a place inside a value.
         """
@@ -330,7 +330,7 @@ class Inferred:
         return {name: tuple(rows) for name, rows in found.items()}
 
     def numbering(self, name: str) -> Numbering:
-        """What the run shows of numbers that the application gives rows of the type."""
+        """The numbers that the application gave rows of the type in the run."""
         if name not in self._numberings:
             rows = self.run.rows(self.run.before, name)
             entity = self.run.schema.by_name[name]

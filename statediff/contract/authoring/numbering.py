@@ -23,7 +23,7 @@ _NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])([0-9]+)(?![A-Za-z0-9])")
 
 
 class Numbering:
-    """What one run's new rows of a type show, beside those that were there."""
+    """The numbers of one run's new rows of a type, beside those that were there."""
 
     def __init__(self, entity: EntityType, before: Sequence[Row], created: Sequence[Row]) -> None:
         self._entity, self._before, self.created = entity, before, created

@@ -129,7 +129,7 @@ def _said(
 
 
 def _is_default(value: str) -> bool:
-    """Whether YAML of the value has no letter in it but for those of null and false."""
+    """True if YAML of the value has no letter in it but for those of null and false."""
     return value in ("null", "false") or not re.search(r"[^\W\d_]|[1-9]", value)
 
 

@@ -52,7 +52,7 @@ class Extractor:
 
     @staticmethod
     def of_written(written: str | tuple[str, ...]) -> Extractor:
-        """What `refunded {number} EUR` or a list of names reads; `ValueError` for another text."""
+        """The reader of `refunded {number} EUR` or a list of names; `ValueError` otherwise."""
         if isinstance(written, tuple):
             return Extractor("name", written)
         found = _FORM.fullmatch(written.strip())

@@ -1,4 +1,4 @@
-"""What a database does by itself after a change, as its catalogue says: one model for all who ask.
+"""A database's own changes after a change, as its catalogue says: one model for all who ask.
 
 A change follows from others where the catalogue ties it to them:
 

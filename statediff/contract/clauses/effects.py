@@ -45,7 +45,7 @@ class Compensation(Part):
 
 
 class Effect(Part):
-    """Of one kind of effect: reversibility, authorization, compensation, retry safety."""
+    """The rule of one kind of effect: reversibility, authorization, compensation, retry safety."""
 
     on: Happening
     reversibility: Literal["reversible", "conditional", "irreversible"] | None = None

@@ -107,7 +107,7 @@ class ClauseKind:
     """True if its clauses must hold, so that undefined fails them; else it decides nothing."""
 
     def written(self, document: Any) -> Iterable[Any]:
-        """What the document holds of it: the clauses of its list, or the value of each section."""
+        """Its part of the document: the clauses of its list, or the value of each section."""
         if self.listed is None:
             return [value for s in self.sections if (value := getattr(document, s)) is not None]
         for key in self.listed:

@@ -323,7 +323,7 @@ class _Segment:
             return None
 
     def elements(self) -> tuple[pa.ChunkedArray | None, Operand | None] | None:
-        """What counts, and the element where it is no entity; None if rows must say."""
+        """The values that count, and the element where it is no entity; None if rows must say."""
         element = self._of.plan.element
         try:
             return self._kept(), None if element is None else self.value(element)

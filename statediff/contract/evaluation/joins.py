@@ -324,7 +324,7 @@ class _Index:
         return _Run(group, self.elements, 0, len(group.numbers))
 
     def _with(self, undefined: list[int]) -> tuple[list[int], int]:
-        """What is always looked at with the first of these, and how many are then not."""
+        """All that is always looked at with the first of these, and how many are then not."""
         if not undefined:
             return self.open, self.spared
         place = id(undefined), "spared"

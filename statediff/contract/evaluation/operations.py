@@ -97,7 +97,7 @@ def relate(op: str, left: Result, right: Result, context: EvalContext) -> int:
 
 
 def _digest(side: Result) -> Result:
-    """What tells an unknown text apart, in its place; anything else known as it is compared."""
+    """The digest of an unknown text in its place; anything else known as it is compared."""
     if isinstance(side, Unknown):
         return side.digest or Unobserved("nothing tells it apart")
     return plain(side)

@@ -115,7 +115,7 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True)
 class Looked:
-    """What a quantifier that fails looked at, nearest first: (its entities, what was compared)."""
+    """The looks of a quantifier that fails, nearest first: (its entities, what was compared)."""
 
     number: int
     is_more: bool

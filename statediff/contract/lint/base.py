@@ -131,7 +131,7 @@ class Look:
             yield EntityRef("before", name, key, row)
 
     def mask(self, asked: Iterable[Node], it: EntityRef, new: EntityRef | Unknown) -> int | None:
-        """What the conditions may be of one entity; None where they cannot be evaluated."""
+        """The outcomes that the conditions may have of one entity; None where unknown."""
         base, mask = self._base, TRUE
         if base is None:
             return None

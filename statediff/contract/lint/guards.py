@@ -207,7 +207,7 @@ class _Finder:
         return self._found(node) not in (None, "absent", "unknown")
 
     def _found(self, node: Node) -> str | None:
-        """What the base state fixes it to: `there`, None (null), `absent`, or else `unknown`."""
+        """The value in the base state: `there`, None (null), `absent`, or else `unknown`."""
         base = self.subject.base
         if not _is_fixed(node):
             return "unknown"

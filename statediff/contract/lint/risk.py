@@ -29,7 +29,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def risk(subject: Subject) -> Iterator[Problem]:
-    """What the contract says, or leaves unsaid, of the effects that it lets happen."""
+    """Findings about the effects that the contract lets happen."""
     rules = [clause for clause in subject.clauses() if isinstance(clause, BoundEffect)]
     for pattern in subject.patterns():
         if pattern.section is not Stage.FORBID:

@@ -55,7 +55,7 @@ class Document:
     spans: Mapping[NodePath, Span]
 
     def position(self, path: NodePath) -> Position:
-        """Where the node is; for a path that is not in the document, its nearest ancestor."""
+        """The place of the node; for a path that is not in the document, its nearest ancestor's."""
         while path not in self.positions:
             path = path[:-1]
         return self.positions[path]

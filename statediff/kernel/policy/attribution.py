@@ -174,7 +174,7 @@ class Attribution:
     """Type → why its transactions attribute nothing."""
 
     def by(self, delta: Delta, principal: str) -> tuple[int, Cause]:
-        """Whether the principal made the change: TRUE, FALSE, or both with the reason."""
+        """The outcomes of "the principal made the change": TRUE, FALSE, or both with the reason."""
         place = delta_id(delta.type, delta.key, delta.path)
         if self.touched is None:
             touches = self._touches(delta)

@@ -120,7 +120,7 @@ def _entities(
 
 
 def _named_by_changes(rule: Derived, context: JudgingContext) -> frozenset[object] | None:
-    """What the changed rows hold in the fields that tie them to an entity, before and after.
+    """The values of the changed rows in the fields that tie them to an entity, before and after.
 
     An entity whose key is not among them has the value it had: its field may only stay. None where
     the expression reads more than rows that are tied to the entity.
@@ -222,7 +222,7 @@ def _then(context: JudgingContext, type_name: str, key: Key) -> EntityRef | None
 
 
 def _moved_alike(field_0: Result, field_1: Result, value_0: Result, value_1: Result) -> int:
-    """Whether the field moved exactly as the expression did; what is undefined can only stay."""
+    """True if the field moved exactly as the expression did; what is undefined can only stay."""
     if any(isinstance(part, Unknown) for part in (field_0, field_1, value_0, value_1)):
         return TRUE | FALSE
     if isinstance(value_0, Undefined) or isinstance(value_1, Undefined):

@@ -243,7 +243,7 @@ def _repeated(
 
 
 def _likeness(run: CallContext, change: Change) -> tuple[str, set[Cause]]:
-    """What two effects of one retried call have in common, and what of it is not known."""
+    """The likeness of two effects of one retried call, and what of it is not known."""
     row = run.context.entity_ref("after", change.type, change.key).row or {}
     spec = run.context.after.schema.by_name[change.type]
     own = set(spec.key) | {f.name for f in spec.fields if f.kind in _TIMES}

@@ -74,7 +74,7 @@ def _performed(
     change: Change | None,
     about: Callable[[str, Key], set[Cause]],
 ) -> tuple[int, list[Cause]]:
-    """Whether one entity is changed as required, if it is one that has to be; and why not known."""
+    """The outcomes of one entity's required change, if it has to be; and why not known."""
     eval_context = context.eval_context(pattern.reads)
     where = pattern.where[it.type]
     meant = TRUE if where is None else outcomes(where, eval_context, {"it": it, "new": ABSENT})

@@ -223,7 +223,7 @@ def _candidates(pattern: Pattern, context: JudgingContext) -> tuple[list[Match],
 
 
 def _covers(pattern: Pattern, delta: Delta, context: JudgingContext) -> Outcome:
-    """Whether the pattern's selected paths include the delta's, and its principal made it."""
+    """The outcome of the pattern's paths including the delta's, made by its principal."""
     if pattern.by is not None:
         mask, why = context.attribution.by(delta, pattern.by)
         if mask != TRUE:

@@ -132,7 +132,7 @@ class Evidence:
 
 
 def _heard(reads: Iterable[Read]) -> Iterable[str]:
-    """What a clause reads of the run, its trace and its answer, as a bundle names it."""
+    """A clause's reads of the run, its trace and its answer, as a bundle names them."""
     for read in reads:
         if read.root == "answer":
             yield f"answer:{read.field}"
@@ -342,7 +342,7 @@ def _framed(trial: _Trial, votes: Iterable[ExplanationVote]) -> _Framed:
 
 
 def _parted(trial: _Trial, found: Iterable[Finding]) -> list[Finding]:
-    """Where the frame is open: what parted in the run, if a clause that reads its type is open."""
+    """Readings that parted under an open frame, if a clause that reads the type is open."""
     if not trial.contract.frame_is_open or not trial.context.doubts:
         return []
     types = {doubt.type for doubt in trial.context.doubts if is_parted(doubt)}
@@ -431,7 +431,7 @@ def _alternatives(
 
 
 def _so_far(trial: _Trial, branches: tuple[Judged, ...]) -> tuple[Finding, ...]:
-    """Where the run is not over: the branches without what they require, and what lasts."""
+    """The findings of a run that is not over: branches without requirements, what lasts."""
     contract, at_end = trial.contract, trial.contract.at_end
     if at_end is None:
         return ()

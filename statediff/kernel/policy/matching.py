@@ -161,7 +161,7 @@ class _Seen:
 
 
 class JudgingContext:
-    """What every clause of one judgement reads: both views, the changes, the doubts, the answer."""
+    """The world of one judgement's clauses: both views, the changes, the doubts, the answer."""
 
     def __init__(
         self,
@@ -342,7 +342,7 @@ class JudgingContext:
             self._matched[id(pattern), id(among)] = pattern, among, matches
 
     def _likely(self, pattern: Pattern, of: Mapping[str, Group[Subject]]) -> list[Member[Subject]]:
-        """What the pattern is to be held against, in order; the clause at hand looks at it all."""
+        """The members to hold the pattern against, in order; the clause looks at all of them."""
         found: list[Member[Subject]] = []
         for name, group in of.items():
             if group.looks:
@@ -500,7 +500,7 @@ class JudgingContext:
     def _made_by(
         self, pattern: Pattern, by: str, change: Change | None, eval_context: EvalContext
     ) -> int:
-        """Whether the principal made some change that the pattern selects; never guessed.
+        """The outcome of the principal's making a selected change; never guessed.
 
         `change` None: one that nobody saw.
         """

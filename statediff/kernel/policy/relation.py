@@ -302,7 +302,7 @@ class _Test:
 
 
 def _tests(pattern: Pattern, type_name: str) -> Iterator[_Test]:
-    """What the pattern asks, from left to right, as far as it is such comparisons."""
+    """The pattern's comparisons, from left to right, as far as it is such."""
     where = pattern.where[type_name]
     for part in () if where is None else _parts(where):
         test = _test(part)

@@ -213,7 +213,7 @@ def _one_table(
     scope: _Scope,
     earlier: _Earlier | None,
 ) -> Table | None:
-    """What is known of a type on one side; None where no source delivers it there."""
+    """The table of a type on one side; None where no source delivers it there."""
     sources = scope.delivered[entity.name]
     refused = {s: c for (at, s), c in sorted(scope.refused.items()) if at == side and s in sources}
     usable = [(source, table) for source, table in parts if source not in refused]
@@ -233,7 +233,7 @@ def _one_table(
 def _earlier_table(
     name: str, usable: list[tuple[str, Table]], scope: _Scope, earlier: _Earlier | None
 ) -> Table | None:
-    """What the same sources gave together before the run, if each of them read all of the type."""
+    """The table of the same sources before the run, if each of them read all of the type."""
     if earlier is None:
         return None
     complete = {

@@ -238,7 +238,7 @@ def _natural(parts: Sequence[Observed]) -> str | None:
 
 
 def natural_key(rule: IdentityRule, row: Row) -> str | None:
-    """What names the entity by the rule; None where a part is null, absent or unobserved."""
+    """The entity's name by the rule; None where a part is null, absent or unobserved."""
     return _natural(_parts(rule, row))
 
 

@@ -203,7 +203,7 @@ def plain(found: Result) -> Result:
 
 
 def place_of(found: Result) -> tuple[str, Any]:
-    """What the value has an order with, and its place there; "" where it has none with anything."""
+    """The kind that the value has an order with, and its place there; "" where it has none."""
     match found := plain(found):
         case str():
             return "text", found
@@ -322,7 +322,7 @@ def apply(
 
 
 def measures_of(given: Iterable[Result]) -> set[str]:
-    """What the known values are measured in: numbers or a kind of time; "" for anything else."""
+    """The measure of the known values: numbers or a kind of time; "" for anything else."""
     known = [each for each in given if not isinstance(each, Some)]
     return {"" if size_of(each) is None else place_of(each)[0] for each in known}
 

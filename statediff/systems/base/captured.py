@@ -55,7 +55,7 @@ class CapturedBase:
         """`SOURCE.TYPE` → the digest of all its rows."""
 
     def look(self, sources: Sequence[Source]) -> Looked:
-        """What the sources show now. `SandboxError` names one that cannot be read, and why.
+        """The sources' states now. `SandboxError` names one that cannot be read, and why.
 
         A source that can tell what differs from the base reads no more than that.
         """

@@ -99,7 +99,7 @@ class LiveSource:
         return opened.sessions() if isinstance(opened, SessionLister) else ()
 
     def pair(self) -> tuple[Source, Source] | None:
-        """What reads the kept state before again, and what is there now, both for one schema.
+        """The sources of the kept state before and of what is there now, both for one schema.
 
         None where no state is kept, since the place itself says its schema.
         """
@@ -182,7 +182,7 @@ def _standing(place: StateInput) -> _Standing | None:
 
 
 def _moved(before: _Standing | None, after: _Standing | None) -> Iterator[str]:
-    """What became another kind of file; a file in the place of a file is what programs write."""
+    """Paths that became another kind of file; programs write a file in place of a file."""
     if before is None or after is None:
         return
     for each in sorted({*before.links} ^ {*after.links}):

@@ -126,7 +126,7 @@ class StateReader:
     """The words of messages for a state of which not even the schema can be read."""
 
     def url_of(self, path: Path) -> str:
-        """Where a program reaches a state of an absolute path, as sandboxes say it too."""
+        """The URL of a state at an absolute path for programs, as sandboxes say it too."""
         return f"sqlite:///{path}" if "sqlite" in self.schemes else path.as_uri()
 
 

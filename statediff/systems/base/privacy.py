@@ -40,7 +40,7 @@ _hiding: Final = {"blocks": 0, "before": 1}
 
 
 def allowed_environment() -> dict[str, str]:
-    """What a process of ours gets of this one's environment: nothing that could be a secret."""
+    """The part of this environment that a process of ours gets: nothing that could be a secret."""
     return {
         name: value
         for name, value in os.environ.items()

@@ -71,7 +71,7 @@ class Receipt:
     `statediff.agents.isolation.KINDS`. `none`: it could reach what the evaluator's user can.
     """
     is_trace_trusted: bool = False
-    """The caller answers for the agent's own log of its calls (`--trust-trace`)."""
+    """The caller answers for the agent's own log of its calls (`trust_trace`)."""
     others: tuple[tuple[str, int], ...] = ()
     """Who worked in it while the agent did, and how many transactions each made."""
     at_large: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ class Forkable(Protocol):
     """A system of whose state another one can begin."""
 
     def keep(self, to: Path) -> None:
-        """What it is now lies at the place, which is free. Raises `SandboxError` or `OSError`."""
+        """Copy what it is now to the place, which is free. Raises `SandboxError` or `OSError`."""
 
     def begin_at(self, kept: Path) -> None:
         """Before its start: its base is what was kept there. It may use up what lies there."""

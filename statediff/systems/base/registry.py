@@ -161,7 +161,7 @@ def system_of(source: PackSource, looks: tuple[PackSource, ...], folder: Path) -
 
 
 def missing_extra(pack: SandboxPack) -> str | None:
-    """What `pip install` gets the systems with that the sandbox lacks; None where all are there."""
+    """The requirement of the systems that the sandbox lacks; None where all are there."""
     kinds = _kinds()
     for source in pack.sources:
         kind = kinds.get(source.kind)
@@ -200,7 +200,7 @@ def other_reading(reader: StateReader, path: Path) -> str | None:
 
 
 def state_reader(path: Path) -> StateReader:
-    """What reads the state that the path holds; `-`, unless it is a folder, is standard input."""
+    """The reader of the state at the path; `-`, unless it is a folder, is standard input."""
     named = printable(str(path))
     having = [(name, plugin.states) for name, plugin in plugins().items() if plugin.states]
     if named == "-" and not path.is_dir():
@@ -224,7 +224,7 @@ def _recognizes(path: Path, reader: StateReader) -> bool:
 
 
 def object_types(reader: StateReader | None = None) -> tuple[EntityType, ...]:
-    """What the installed systems list beside their entities; types of one name are merged.
+    """The types that the installed systems list beside their entities, merged by name.
 
     A merged type is open and has no key: which system a state is of is not known. Of states by a
     reader, what its own system lists.

@@ -104,7 +104,7 @@ class EmbeddedSandbox:
             system.reset()
 
     def keep(self, to: Path) -> None:
-        """What each system is now lies in a folder, for another sandbox to begin with.
+        """Copy what each system is now to a folder, for another sandbox to begin with.
 
         A system that cannot be copied is left out while it is in its base, where all begin.
         """

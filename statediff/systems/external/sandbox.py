@@ -235,7 +235,7 @@ class _ExternalSource:
 
 
 def state_at(source: PackSource, key: str) -> tuple[StateReader, StateInput]:
-    """What reads the state under the key, and where it is. `SourceUnavailable` where nothing is."""
+    """The reader of the state under the key, and its place. `SourceUnavailable` without one."""
     url = source.texts[key]
     if "://" in url:
         reader = state_url_reader(url)
@@ -255,7 +255,7 @@ def _normal(path: Path) -> Path:
 
 
 def agent_url(source: PackSource) -> str:
-    """Where an agent reaches the source: `agent_url`, else `url`; a path as the URL of its kind."""
+    """An agent's URL of the source: `agent_url`, else `url`; a path as the URL of its kind."""
     key = "agent_url" if "agent_url" in source.texts else "url"
     try:
         reader, place = state_at(source, key)

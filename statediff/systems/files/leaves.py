@@ -71,7 +71,7 @@ class Leaf:
         return replace(self, content=b"")
 
     def words(self) -> str:
-        """What it is, for people."""
+        """Words for people that say its kind."""
         if self.kind == "link":
             return f"a link to {self.short.decode(errors='replace')!r}"
         about = f"{self.kind} of mode {self.mode:04o}{self.beside and f', {self.beside}'}"
@@ -135,12 +135,12 @@ def _put(
 
 
 def scan(root: Path) -> dict[str, Leaf]:
-    """What lies there, links not followed; what cannot be read is there as `unreadable`."""
+    """The leaf there, links not followed; one that cannot be read is there as `unreadable`."""
     return {path: leaf.summary() for path, leaf in _found(root, _ALL).items()}
 
 
 def held(root: Path) -> dict[str, Leaf]:
-    """What lies there, with its content. `OSError` names what could not be put back so."""
+    """The leaf there, with its content. `OSError` names what could not be put back so."""
     found = _found(root, replace(_ALL, content_bytes=sys.maxsize))
     for path, leaf in found.items():
         is_plain = leaf.kind in _PUT_BACK and not leaf.beside and leaf.names == 1

@@ -126,7 +126,7 @@ def _open_folder(name: Path | str, inside: int | None = None) -> Iterator[int]:
 
 
 def _itself(home: int) -> Iterator[tuple[str, int, str | None]]:
-    """What the home has beside its entries, and its mode where others may write, or not enter it.
+    """The home's own entry: its mode where others may write, or not enter it.
 
     A home that was private before the run, and stays so, says the same of both sides.
     """

@@ -42,7 +42,7 @@ _MOVED: Final = "the capture before does not show the state in which the feed wa
 
 @dataclass(frozen=True)
 class Unmoved:
-    """What the files beside a database are known to have been all the time since `attach`."""
+    """The files beside a database as they are known to have been since `attach`."""
 
     same: frozenset[str]
     """The paths that nobody wrote to."""
@@ -165,7 +165,7 @@ class RetoldFeed(ABC):
 
 
 def marks_below(home: Path, is_looked_at: Callable[[str], bool]) -> dict[str, Mark]:
-    """Of every file and folder below the home that is to be looked at. Raises `OSError`."""
+    """The marks of files and folders below the home that are looked at. Raises `OSError`."""
     found: dict[str, Mark] = {}
 
     def fail(error: OSError) -> None:

@@ -65,7 +65,7 @@ class Encoded:
         self._size = 0
 
     def of(self, place: object, content: bytes | None, how: object) -> Any:
-        """What `keep` was given for the same rows, encoded in the same way; None for nothing."""
+        """The rows that `keep` was given, where these are the same; None for nothing."""
         if content is None:
             return None
         found = self._found.get((place, content))

@@ -35,7 +35,7 @@ only where it was not there before."""
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found: rows of `db.structure`, sorted; `cause` says why there may be more."""
+    """The result of a check: rows of `db.structure`, sorted; `cause` says why there may be more."""
 
     problems: tuple[Row, ...]
     cause: str | None = None

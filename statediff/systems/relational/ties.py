@@ -1,4 +1,4 @@
-"""What relational catalogues tie together: the words of foreign keys, and what expressions read."""
+"""Ties of relational catalogues: the words of foreign keys, and what expressions read."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def constraints_of(
     unique: Iterable[tuple[str, ...]],
     generated: Collection[str],
 ) -> tuple[str, ...]:
-    """What a table asks of its rows beside types, one text each: no two of them are the same."""
+    """The constraints of a table beside types, one text each: no two of them are the same."""
     found = [f"check {' '.join(words(check))}" for check in checks_of(definition)]
     found += [f"unique ({', '.join(map(folded, names))})" for names in unique]
     for key in foreign:

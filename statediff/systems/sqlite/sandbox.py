@@ -193,7 +193,7 @@ class EmbeddedDatabase:
         return [(name, f"{status.st_size} bytes") for name, status in found.items()]
 
     def _content_drift(self, content: bytes) -> list[Drift]:
-        """What differs, where the digest does."""
+        """The drift of the content, where the digest differs."""
         image = self.base.read()
         if hashlib.sha256(image).hexdigest() != self.base.digest:
             return [self._drift("the base", "as it was made", "written to by somebody else")]

@@ -47,7 +47,7 @@ _OPTION: Final = re.compile(r"(\w+)\s*=\s*(.*)", re.DOTALL)
 
 
 class _Unsound(Exception):
-    """What is stored does not say one thing, or not in a way that is known here."""
+    """The stored index does not say one thing, or not in a way that is known here."""
 
 
 class Stored:

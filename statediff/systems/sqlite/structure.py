@@ -215,7 +215,7 @@ def _generated(connection: sqlite3.Connection, table: str) -> set[str]:
 
 
 def _differing(connection: sqlite3.Connection, index: str, table: str) -> Iterator[str]:
-    """Whether the entries of an index are of the rows of its table, as far as they are columns."""
+    """Statements that find entries which are of no row of the table, as far as they are columns."""
     parts = connection.execute(f"PRAGMA main.index_xinfo({quoted(index)})").fetchall()
     computed = _generated(connection, table)
     parts = [part for part in parts if part[1] != -2 and part[2] not in computed]

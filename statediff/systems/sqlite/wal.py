@@ -74,7 +74,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class LogIndex:
-    """What the log's index (the `-shm` file) says that readers see: how far, under which salts."""
+    """The log's index (the `-shm` file): how far readers see, under which salts."""
 
     frames: int
     salts: bytes

@@ -238,7 +238,7 @@ class KeptTables:
         return Changes(found)
 
     def changes_by(self, deltas: Iterable[Any]) -> Changes:
-        """What deltas in plain JSON change. `InputError` where they do not fit the tables."""
+        """The changes by deltas in plain JSON. `InputError` where they do not fit the tables."""
         made = edits(deltas, self._base.state.schema, self._index)
         found = {}
         for name, pairs in made.items():

@@ -46,7 +46,7 @@ _OF_BOOKS: Final = frozenset(
 
 
 def beside(archive: ZipFile) -> tuple[dict[str, str], str]:
-    """Where → digest of what a workbook says beside its sheets; and the digest of its looks."""
+    """Place → digest of what a workbook says beside its sheets; and the digest of its looks."""
     found, looks, seen = dict[str, str](), hashlib.sha256(), set[str]()
     for member in sorted(archive.infolist(), key=lambda each: each.filename):
         name, digest = member.filename, hashlib.sha256(archive.read(member)).hexdigest()

@@ -124,7 +124,7 @@ class Columns:
         self.seen = Seen(len(records), kinds, frozenset(partial), is_keyed)
 
     def table(self, entity_type: EntityType, store: ChunkStore, like: Table | None = None) -> Table:
-        """What `build_table` makes of them, all less than `CHUNK_BYTES`, or cut like another table.
+        """The table that `build_table` makes of them, below `CHUNK_BYTES`, or cut like another.
 
         `Odd` where a record has no key of its own.
         """

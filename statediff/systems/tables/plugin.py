@@ -43,7 +43,7 @@ def _contents(states: Sequence[StateInput]) -> list[Given | None]:
 
 
 def _left(state: StateInput, content: Given | None) -> Given:
-    """What a run left; nothing where it cannot be read, which reading it by its path then says."""
+    """The content that a run left; nothing where reading its path says why it cannot be read."""
     try:
         return read_document(state.path) if content is None else content
     except InputError:

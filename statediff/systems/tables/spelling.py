@@ -1,4 +1,4 @@
-"""What the records of a file do not say: how they are spelled, and what stands beside them.
+"""The residue of a file of records: how they are spelled, and what stands beside them.
 
 A part that is left out says that the file is what a program writes by default. The order is left
 out where the first column rises.
@@ -101,7 +101,7 @@ def said_beside(schema: pa.Schema) -> dict[str, str]:
 
 
 def _of_field(within: str, field: pa.Field) -> Iterator[tuple[str, Mapping[bytes, bytes]]]:
-    """What a column says of itself, and each field in it."""
+    """A column's own words about itself, and each field in it."""
     place, of = f"{within}{field.name}.", field.type
     yield place, field.metadata or {}
     if isinstance(of, pa.BaseExtensionType):

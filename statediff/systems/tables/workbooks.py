@@ -67,7 +67,7 @@ Row: TypeAlias = tuple[str, int]
 
 @dataclass
 class Columns:
-    """What the cells of a workbook are beside their values."""
+    """The columns of a workbook's cells beside their values."""
 
     texts: dict[tuple[str, str], set[bool]] = field(default_factory=dict)
     """Sheet and column → whether what is shown as text there is text, of each cell that is."""
@@ -111,7 +111,7 @@ def workbook_tables(
 
 
 def beside_of(file: Path) -> tuple[dict[str, str], str]:
-    """What a workbook that was read says beside its sheets, and the digest of its looks."""
+    """All that a workbook that was read says beside its sheets, and the digest of its looks."""
     from statediff.systems.tables.leftovers import beside  # noqa: PLC0415 - as above
 
     try:
