@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from statediff.errors import ContractError
-from statediff.model.trace import Action, ActionClass, Trace, Turn
+from statediff.model.trace import Action, ActionClass, Excerpt, Trace, Turn
 from statediff.model.values import Map, Value
 from statediff.model.verdict import Verdict
 from tests.judging import (
@@ -19,6 +19,7 @@ from tests.judging import (
     INCONCLUSIVE,
     MATCH,
     UNKNOWN,
+    document,
     finding,
     item,
     run,
@@ -433,6 +434,13 @@ def test_each_rule_about_calls_says_what_it_found(trace: Trace, said: tuple[str,
     for each in found:
         called = tuple(str(row.key[0]) for row in each.witness.rows)
         assert each.evidence == called == ((each.sentence[:6],) if each.truth is FAILS else ())
+
+
+def test_what_the_agent_said_beside_a_call_judges_nothing() -> None:
+    silent = call("note")
+    spoken = replace(silent, messages=Excerpt.of("I pay."), context=Excerpt.of("Bill"))
+    one, two = (judged(ACTIONS, log(each)) for each in (silent, spoken))
+    assert document(one.judgement) == document(two.judgement)
 
 
 @pytest.mark.parametrize("number", [49, 50, 51, 60])
