@@ -22,7 +22,7 @@ from statediff.evidence.pack import (
 )
 from statediff.evidence.package import Bundle
 from statediff.evidence.roots import CapturedKeys, check_states
-from statediff.evidence.verify import BOUND, STATE_ROOTS, UNBOUND, Rejected, bound_states
+from statediff.evidence.verify import BOUND, SIDES, STATE_ROOTS, UNBOUND, Rejected, bound_states
 from statediff.kernel.along import moments_of, stands
 from statediff.kernel.contracts import Compiled, compile_contract, contract_in
 from statediff.kernel.policy.admission import Refusal, admit, read_answer
@@ -230,6 +230,7 @@ def _moved(
             raise BundleError(f"manifest.json: a bundle with state roots is of format {BOUND}")
         return [()] * len(every)
     document = _document(bundle, STATE_ROOTS)
+    _check_readings(captures, resolution, document)
     try:
         bound_states(_binding(bundle, captures, resolution, document))
     except Rejected as error:
@@ -241,6 +242,21 @@ def _moved(
         )
     ]
     return check_states(document, cases)
+
+
+def _check_readings(captures: Any, resolution: Any, roots: Any) -> None:
+    """Each type was read by the readings of the sources that have a root of it. `BundleError`."""
+    for number, side in enumerate(SIDES):
+        own = [entry["reading"] for entry in captures[side]]
+        read = {
+            (name, each["id"])
+            for source, name, *ends in roots["types"]
+            for each in own
+            if ends[number] and each["source"] == source
+        }
+        said = {(name, each) for name, *ids in resolution["readings_of"] for each in ids[number]}
+        if wrong := sorted(said ^ read):
+            raise BundleError("resolution.json: not the reading of {}: {}".format(*wrong[0]))
 
 
 def _check_pairs(

@@ -170,6 +170,15 @@ def test_a_type_of_two_sources_is_not_bound() -> None:
     assert replay(forged(true, lie, "roots")).verdict is MATCH
 
 
+def test_a_type_is_read_by_the_readings_of_its_own_source_and_by_no_other() -> None:
+    true = bundle(MADE)
+    for ids in ([], ["after/other"], ["before/db", "after/db"]):
+        said = true.document("resolution.json")
+        said["readings_of"][0][2] = ids
+        with pytest.raises(BundleError, match="not the reading of"):
+            replay(remade(true, resolution=said))
+
+
 def test_nothing_of_a_row_that_was_not_read_is_in_a_bundle() -> None:
     secret = bytes(range(32))
     made = run(BODY, BEFORE, after(MADE)).bundle
