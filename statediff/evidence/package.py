@@ -80,10 +80,10 @@ def make(
 
 
 def save(bundle: Bundle, folder: Path) -> None:
-    """The bundle under `folder`, the manifest last, so that a torn write is never a bundle."""
+    """The bundle in a folder for its owner only, the manifest last: a torn write is no bundle."""
     save_undisclosed(bundle, folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for name, data in bundle.files.items():
             (folder / name).write_bytes(data)
         (folder / "manifest.json").write_bytes(write(dict(bundle.manifest)))

@@ -147,6 +147,7 @@ def test_a_bundle_replays_to_the_same_bytes(kind: str, tmp_path: Path) -> None:
     done = TRIALS[kind]
     assert done.judgement.verdict.value == verdict_in(kind)
     save(done.bundle, tmp_path / "b")
+    assert (tmp_path / "b").stat().st_mode & 0o077 == 0
     loaded = load(tmp_path / "b")
     assert loaded.digest == done.bundle.digest
     assert write(document(replay(loaded))) == done.bundle.files["judgement.json"]

@@ -57,7 +57,7 @@ class Holes:
             save(done.bundle, self._root / name)
             for source, path in heard.files.items():
                 place = self._root / f"{name}-shown"
-                place.mkdir(parents=True, exist_ok=True)
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if path.is_dir():
                     shutil.copytree(path, place / source, symlinks=True)
                 else:
