@@ -1,7 +1,7 @@
 #!/bin/sh
 # Fetches the verifiers and databases that the task files name, and makes the folders that stand in
 # for MCPMark's (which its own server hands out). Run it in a copy of this folder, then:
-#   statediff lab audit postgres.yaml --keep kept   (a server at localhost, an account of your own)
+#   statediff lab audit postgres.yaml --keep kept   (a server at localhost, an account of your own, psycopg2)
 #   statediff lab audit files.yaml --keep kept
 #   statediff lab audit terminal.yaml --keep kept
 set -eu
