@@ -7,6 +7,13 @@ import json
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import MessageToDict, Parse, ParseDict
+from in_toto_attestation.predicates.test_result.v0.test_result_pb2 import TestResult as Result
+from in_toto_attestation.v1.statement import Statement
+from in_toto_attestation.v1.statement_pb2 import Statement as Message
+from securesystemslib.dsse import Envelope
+from securesystemslib.exceptions import VerificationError
+from securesystemslib.signer import SSlibKey
 from statediff_lab.commands.conforming import read_vectors
 
 from statediff.evidence import verify as v
@@ -21,13 +28,6 @@ def payload(name: str) -> Any:
 
 def in_toto(document: Any) -> Any:
     """The statement as in-toto's bindings read and validate it."""
-    pytest.importorskip("in_toto_attestation", reason="in-toto-attestation is not installed")
-    from google.protobuf.json_format import Parse  # noqa: PLC0415 - as above
-    from in_toto_attestation.v1.statement import Statement  # noqa: PLC0415 - as above
-    from in_toto_attestation.v1.statement_pb2 import (  # noqa: PLC0415 - as above
-        Statement as Message,
-    )
-
     found = Statement.copy_from_pb(Parse(json.dumps(document), Message()))
     found.validate()
     return found.pb
@@ -40,13 +40,8 @@ def test_in_totos_bindings_validate_the_statement_and_its_test_result(
 ) -> None:
     document = payload(f"{verdict}-open-to-auditor-{tier}-copy")
     read = in_toto(document)
-    from google.protobuf.json_format import MessageToDict, ParseDict  # noqa: PLC0415 - as above
-    from in_toto_attestation.predicates.test_result.v0.test_result_pb2 import (  # noqa: PLC0415
-        TestResult,
-    )
-
     assert read.predicate_type == "https://in-toto.io/attestation/test-result/v0.1"
-    result = ParseDict(MessageToDict(read.predicate), TestResult())  # no field is strange to it
+    result = ParseDict(MessageToDict(read.predicate), Result())  # no field is strange to it
     assert result.result == VERDICTS[verdict]
     lists = {
         "HOLDS": result.passed_tests,
@@ -62,11 +57,6 @@ def test_in_totos_bindings_validate_the_statement_and_its_test_result(
 
 
 def test_securesystemslib_verifies_the_envelope_and_no_other_key_or_payload() -> None:
-    pytest.importorskip("securesystemslib", reason="securesystemslib is not installed")
-    from securesystemslib.dsse import Envelope  # noqa: PLC0415 - as above
-    from securesystemslib.exceptions import VerificationError  # noqa: PLC0415 - as above
-    from securesystemslib.signer import SSlibKey  # noqa: PLC0415 - as above
-
     files, trust = VECTORS["match-open-to-auditor-public-copy"]
     [keyid] = (each["keyid"] for each in json.loads(files["envelope.json"])["signatures"])
 

@@ -8,7 +8,6 @@ from typing import ClassVar
 from urllib.parse import quote, urlsplit
 
 import pytest
-from statediff_chat.sandbox import SynapseChat
 
 from sandboxes.chat.tests.chats import SERVER, ask, execute, place, room, say, set_state, status
 from statediff.capture.source import SourceUnavailable
@@ -16,7 +15,6 @@ from statediff.capture.take import take
 from statediff.conformance import SystemSuite, Way, clock
 from statediff.model.state import MemoryChunks
 from statediff.packs import SandboxPack, sandbox_pack
-from statediff.systems.base.registry import system_of
 
 pytestmark = pytest.mark.pack("statediff[chat]")
 
@@ -142,16 +140,6 @@ class TestChat(SystemSuite):
     @classmethod
     def pack(cls) -> SandboxPack:
         return sandbox_pack("chat")
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    [source] = (s for s in sandbox_pack("chat").sources if s.name == "chat")
-    made = system_of(source, (), tmp_path_factory.mktemp("chat") / "chat")
-    assert isinstance(made, SynapseChat)
-    made.start()
-    yield made
-    made.stop()
 
 
 @pytest.fixture

@@ -13,24 +13,12 @@ from statediff.capture.feed import Seen
 from statediff.model.explanation import by_run
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Unobserved
-from statediff.packs import sandbox_pack
-from statediff.systems.base.registry import system_of
 
 pytestmark = pytest.mark.pack("statediff[chat]")
 
 
 def clock() -> datetime:
     return datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    [source] = (s for s in sandbox_pack("chat").sources if s.name == "chat")
-    made = system_of(source, (), tmp_path_factory.mktemp("chat") / "chat")
-    assert isinstance(made, SynapseChat)
-    made.start()
-    yield made
-    made.stop()
 
 
 class Run:

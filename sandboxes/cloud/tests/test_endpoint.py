@@ -17,7 +17,6 @@ from statediff.capture.source import SourceUnavailable
 from statediff.conformance import EndpointSuite, clock, free_port, serving
 from statediff.errors import UsageError
 from statediff.model.state import MemoryChunks, State
-from statediff.packs import sandbox_pack
 
 pytestmark = pytest.mark.pack("statediff[cloud]")
 
@@ -118,47 +117,36 @@ def of(url: str, service: str) -> Any:
     return client(0, service, f"http://{url.rpartition('@')[2]}")
 
 
-@pytest.fixture(scope="module")
-def account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedAccount]:
-    [source] = sandbox_pack("cloud").sources
-    made = EmbeddedAccount(source, (), tmp_path_factory.mktemp("cloud") / "account")
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
-
-
 def read(source: Any) -> State:
     part = source.read(MemoryChunks(), clock, None)
     assert part.reading.is_complete, part.reading.cause
     return part.state
 
 
-def test_the_api_shows_what_the_memory_of_the_server_holds(account: EmbeddedAccount) -> None:
-    account.reset()
-    [memory] = account.sources()
-    inside, outside = read(memory), read(AwsEndpointSource("account", account.url_of("ops-agent")))
+def test_the_api_shows_what_the_memory_of_the_server_holds(running: EmbeddedAccount) -> None:
+    running.reset()
+    [memory] = running.sources()
+    inside, outside = read(memory), read(AwsEndpointSource("account", running.url_of("ops-agent")))
     for name in outside.tables.keys() - SPELLED:
         assert list(outside.tables[name].rows()) == list(inside.tables[name].rows()), name
     for name in SPELLED:
         assert outside.tables[name].row_count == inside.tables[name].row_count, name
 
 
-def test_every_way_to_leave_it_is_seen_by_the_api(account: EmbeddedAccount) -> None:
-    account.reset()
-    listed = AwsAccount("account", account.url_of("ops-agent")).listed
+def test_every_way_to_leave_it_is_seen_by_the_api(running: EmbeddedAccount) -> None:
+    running.reset()
+    listed = AwsAccount("account", running.url_of("ops-agent")).listed
     before = listed()
     for name in WAYS:
-        test_system.TestAccount.ways[name].apply(account)
+        test_system.TestAccount.ways[name].apply(running)
         after = listed()
         assert before.rows != after.rows, name
         before = after
 
 
-def test_a_refusal_is_a_gap_and_after_the_run_a_change(account: EmbeddedAccount) -> None:
-    account.reset()
-    url = account.url_of("tomas")  # he may read reports, and no more
+def test_a_refusal_is_a_gap_and_after_the_run_a_change(running: EmbeddedAccount) -> None:
+    running.reset()
+    url = running.url_of("tomas")  # he may read reports, and no more
     part = AwsEndpointSource("account", url).read(MemoryChunks(), clock, None)
     assert not part.reading.is_complete
     assert "refuses" in (part.reading.cause or "")
@@ -177,7 +165,7 @@ def test_a_part_of_an_account_is_read_alone(port: int) -> None:
         AwsEndpointSource("a", "aws+http://localhost?zone=1")
 
 
-def test_a_wrong_key_is_no_empty_account(account: EmbeddedAccount) -> None:
-    url = account.url_of("ops-agent").replace("AKIAFERNWAYAGENT0001", "AKIAFERNWAYNOBODY001")
+def test_a_wrong_key_is_no_empty_account(running: EmbeddedAccount) -> None:
+    url = running.url_of("ops-agent").replace("AKIAFERNWAYAGENT0001", "AKIAFERNWAYNOBODY001")
     with pytest.raises(SourceUnavailable, match="does not say who asks"):
         AwsEndpointSource("a", url).read(MemoryChunks(), clock, None)

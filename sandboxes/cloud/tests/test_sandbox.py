@@ -15,7 +15,7 @@ from statediff.capture.source import SourceUnavailable
 from statediff.capture.take import take
 from statediff.errors import SandboxError
 from statediff.model.state import Coverage, MemoryChunks
-from statediff.packs import PackSource, sandbox_pack
+from statediff.packs import PackSource
 from statediff.systems.base.tool import ToolError
 
 pytestmark = pytest.mark.pack("statediff[cloud]")
@@ -23,17 +23,6 @@ pytestmark = pytest.mark.pack("statediff[cloud]")
 
 def clock() -> datetime:
     return datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    [source] = sandbox_pack("cloud").sources
-    made = EmbeddedAccount(source, (), tmp_path_factory.mktemp("cloud") / "account")
-    try:
-        made.start()
-        yield made
-    finally:
-        made.stop()
 
 
 @pytest.fixture

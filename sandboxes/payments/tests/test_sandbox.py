@@ -129,22 +129,6 @@ class TestPaymentsFeed(FeedSuite):
         return sandbox_pack("payments")
 
 
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory):
-    [source] = [s for s in sandbox_pack("payments").sources if s.name == "payments"]
-    made = EmbeddedPayments(source, (), tmp_path_factory.mktemp("payments") / "work")
-    made.start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def system(running: EmbeddedPayments) -> EmbeddedPayments:
-    running.start()
-    running.reset()
-    return running
-
-
 def drift_of(system: EmbeddedPayments) -> set[str]:
     return {entry.what for entry in system.verify()[1]}
 

@@ -12,24 +12,8 @@ from statediff_payments.source import row_of
 from sandboxes.payments.tests.api import asked, post
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Map
-from statediff.packs import sandbox_pack
 
 pytestmark = pytest.mark.pack("statediff[payments]")
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory):
-    [source] = [s for s in sandbox_pack("payments").sources if s.name == "payments"]
-    made = EmbeddedPayments(source, (), tmp_path_factory.mktemp("payments") / "work")
-    made.start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def system(running: EmbeddedPayments) -> EmbeddedPayments:
-    running.reset()
-    return running
 
 
 def state_of(system: EmbeddedPayments) -> State:

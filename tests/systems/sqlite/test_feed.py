@@ -414,25 +414,19 @@ def test_a_capture_taken_after_a_commit_or_not_at_all_is_not_the_state_before(ru
         assert run.seen() == Seen((), gap)
 
 
-def test_tables_that_share_their_pages_are_read_whatever_page_changed(run):
+@pytest.mark.parametrize(
+    ("change", "table"),
+    [
+        ("rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'person')", "person"),
+        ("type = 'TABLE'", "note"),
+    ],
+    ids=["it shares its pages with another", "its kind is spelled otherwise"],
+)
+def test_rows_are_followed_whatever_the_catalogue_says_of_their_table(run, change, table):
     run.write(
-        "PRAGMA writable_schema = ON",
-        "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema"
-        " WHERE name = 'person') WHERE name = 'note'",
+        "PRAGMA writable_schema = ON", f"UPDATE sqlite_schema SET {change} WHERE name = 'note'"
     )
-    run.write("INSERT INTO person VALUES (9, 'in both')")
-    seen = run.seen()
-    assert seen.gap is None
-    assert [(9,) in keys(t.state, "note") for t in seen.transactions] == [False, True]
-    assert seen.transactions[-1].state == run.scan(run.before)
-
-
-def test_rows_are_followed_however_the_kind_of_their_table_is_spelled(run):
-    run.write(
-        "PRAGMA writable_schema = ON",
-        "UPDATE sqlite_schema SET type = 'TABLE' WHERE name = 'note'",
-    )
-    run.write("INSERT INTO note VALUES (9, 'later')")
+    run.write(f"INSERT INTO {table} VALUES (9, 'later')")
     seen = run.seen()
     assert seen.gap is None
     assert [(9,) in keys(t.state, "note") for t in seen.transactions] == [False, True]
