@@ -123,9 +123,10 @@ mutation: setup ## Change the judging kernel and count what its tests notice (SA
 	$(BIN)/python -m lab.benchmarks.mutation --sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) \
 	  --within $(or $(WITHIN),0) --least $(or $(LEAST),0) --jobs $(WORKERS)
 
-.PHONY: build
-build: setup ## Build the sdist, and the wheel from it, in dist/
-	$(BIN)/python -m build --no-isolation
+.PHONY: release
+release: packs-setup ## Make the files of a release of this commit in dist/ (KEY=FILE signs them)
+	rm -rf dist
+	$(PACKS)/bin/python -m requirements.release dist $(KEY:%=--key %)
 
 .PHONY: lock
 # uv lives in a throw-away environment: it resolves for every platform at once and writes no address.

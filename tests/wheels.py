@@ -64,13 +64,13 @@ def installs(folder: Path) -> dict[str, list[str]]:
     }
 
 
-def build(into: Path) -> dict[str, Path]:
-    """Distribution → its wheel, all built of this checkout."""
-    places = [str(folder) for folder in folders().values()]
+def build(into: Path, root: Path = ROOT) -> dict[str, Path]:
+    """Distribution → its wheel, all built of this checkout, or of a copy of it."""
+    places = [str(root / folder.relative_to(ROOT)) for folder in folders().values()]
     subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation",
          "-w", str(into), *places],
-        check=True, cwd=ROOT,
+        check=True, cwd=root,
     )  # fmt: skip
     wheels = {path.name.partition("-")[0].replace("_", "-"): path for path in into.glob("*.whl")}
     return {name: wheels[name] for name in folders()}
@@ -86,6 +86,7 @@ class Environment:
         [self._site] = folder.glob("lib/python*/site-packages")
         self.installed: set[str] = set()
         """The names of all distributions in it."""
+        self._asked: set[str] = set()
 
     def add(self, wheel: Path, *extras: str) -> None:
         """Install the wheel, and from the environment at hand what it declares."""
@@ -103,8 +104,9 @@ class Environment:
     def borrow(self, need: Requirement) -> None:
         """Link what the environment at hand has of a library, and of what it needs itself."""
         name = canonicalize_name(need.name)
-        if name in self.installed:
+        if (asked := f"{name}{sorted(need.extras)}") in self._asked:
             return
+        self._asked.add(asked)
         self.installed.add(name)
         found = metadata.distribution(need.name)
         home = Path(str(found.locate_file("")))
