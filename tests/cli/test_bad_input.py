@@ -293,7 +293,7 @@ def test_help_is_fast_and_says_the_exit_codes(statediff: Call) -> None:
     run = statediff("run", "--help", env={"COLUMNS": "80"}).out.splitlines()
     assert (len(run) <= 40, max(map(len, run)) <= 80) == (True, True)
     further = statediff("help", "run").out
-    assert "--vault DIR" in further and "--vault" not in "\n".join(run)
+    assert ("--vault DIR" in further, "--vault" in "\n".join(run)) == (True, False)
     for name in ("judge", "log"):
         asked = statediff(name, "--help").out.partition("\n\n")[2]
         assert statediff("help", name).out.partition("\n\n")[2] == asked
