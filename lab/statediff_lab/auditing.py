@@ -152,7 +152,7 @@ def _plain(value: object) -> str:
 
 
 def _digest(state: str) -> str:
-    """What a state holds now: a running database, or files."""
+    """The digest of what a state holds now: a running database, or files."""
     path = Path(state.rpartition("=")[2])
     if not is_dump(path):
         file = StateFile.parse(state)
@@ -183,7 +183,7 @@ def _own_files(verifier: str) -> Iterator[Path]:
 
 
 def _evidence(task: FileTask, right: Reference) -> Iterator[tuple[str, str]]:
-    """What the figures rest on: the digest of each state, of the contract, of the verifier."""
+    """Yields what the figures rest on: digests of each state, the contract and the verifier."""
     for side, capture in (("before", right.before), ("after", right.after)):
         for part in capture.parts:
             yield f"{side} {part.reading.source}", str(part.reading.digest)

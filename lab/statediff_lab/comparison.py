@@ -28,7 +28,7 @@ RESAMPLES: Final = 10_000
 
 
 class CaseChange(StrEnum):
-    """What became of a case from A to B."""
+    """The outcome of a case from A to B."""
 
     BOTH_PASS = "both_pass"  # noqa: S105 - the name of an outcome
     BOTH_FAIL = "both_fail"
@@ -85,7 +85,7 @@ class ComparedCase(NamedTuple):
 
     @property
     def key(self) -> tuple[str, int | None, str]:
-        """What no other case of a comparison has."""
+        """The key that no other case of a comparison has."""
         return self.contract, self.number, self.name
 
     @property
@@ -109,7 +109,7 @@ class DifferenceInterval(Interval):
 
 @dataclass(frozen=True)
 class PassDifference:
-    """What decided cases say of the difference between two runs."""
+    """The difference between two runs, as decided cases show it."""
 
     decided: int
     """Cases with a MATCH or a DIVERGE on both sides."""
@@ -171,7 +171,7 @@ def compare(a: Iterable[Trial], b: Iterable[Trial], seed: int) -> Comparison:
 
 
 def _pass_difference(clusters: Mapping[str, Sequence[int]], seed: int) -> PassDifference:
-    """Of the differences (-1, 0 or 1) of decided cases, by contract."""
+    """The figures of the differences (-1, 0 or 1) of decided cases, by contract."""
     decided = [pair for cluster in clusters.values() for pair in cluster]
     return PassDifference(
         len(decided),

@@ -1,4 +1,4 @@
-"""What `import --out` keeps: everything that the other commands read.
+"""The files that `import --out` keeps: everything that the other commands read.
 
 DIR/run.json                            versions, and the digest of every contract
 DIR/report.html                         the page of the run
@@ -50,7 +50,7 @@ class Keeper:
 
     @property
     def wanted(self) -> Wanted:
-        """What must be asked of the judges, so that there is something to keep."""
+        """The request that the judges get, so that there is something to keep."""
         return replace(self.asked, with_bundles=True, with_states=self.with_states)
 
     def begin(self) -> None:
@@ -122,7 +122,7 @@ class Keeper:
 def _possible(
     make: Callable[[TaskId], Made], tasks: Iterable[TaskId]
 ) -> Iterator[tuple[TaskId, Made]]:
-    """What is made of each task; one that cannot be read is a fault of its runs, reported there."""
+    """The product of each task; one that cannot be read is a fault of its runs, reported there."""
     from statediff.errors import StatediffError
 
     for task in tasks:

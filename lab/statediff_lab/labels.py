@@ -1,4 +1,4 @@
-"""What reviewers say of trials: signed labels, kept beside the bundle and apart from the verdict.
+"""Reviewers' labels of trials: signed, kept beside the bundle and apart from the verdict.
 
 A label says whether the agent's run was right: `correct`, `incorrect` or `unresolvable` [SSD §V].
 Where it contradicts the verdict it may name the cause: agent failure, evaluator failure (at which
@@ -68,7 +68,7 @@ _RESOLVED: Final = ("at", "because", "bundle", "form", "label", "settles")
 
 
 class Label(StrEnum):
-    """Whether the run was right."""
+    """A reviewer's decision on whether the run was right."""
 
     CORRECT = "correct"
     INCORRECT = "incorrect"
@@ -111,7 +111,7 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True)
 class Review:
-    """What a reviewer says of one bundle; `seconds` is how long the review took."""
+    """A reviewer's statement about one bundle; `seconds` is how long the review took."""
 
     label: Label
     seconds: int
@@ -252,7 +252,7 @@ def sign_flag(
 
 
 def read_signed(data: bytes, trust: Sequence[Signer]) -> Signed:
-    """What a reviewer signed in a file, trusted at its time. `BundleError`."""
+    """Read what a reviewer signed in a file, trusted at its time. `BundleError`."""
     if len(data) > MAX_BYTES:
         raise BundleError(f"label: more than {MAX_BYTES} bytes")
     payload, at, signer = open_statement(data, "label", REVIEWER, trust)
@@ -291,7 +291,7 @@ def labels_in(
 
 
 def looks_in(folder: Path, bundle: str, trust: Sequence[Signer]) -> tuple[Labelled, ...]:
-    """What reviewers said who saw one evaluator's view alone: of each reviewer the first counts.
+    """Labels by reviewers who saw one evaluator's view alone: of each reviewer the first counts.
 
     A second look knows what the first has shown. `BundleError`.
     """
@@ -304,7 +304,7 @@ def looks_in(folder: Path, bundle: str, trust: Sequence[Signer]) -> tuple[Labell
 def _signed_in(
     folder: Path, bundle: str, trust: Sequence[Signer], *, only_trusted: bool = False
 ) -> Iterator[Signed]:
-    """What was signed of the bundle; with `only_trusted` all that others signed is passed over."""
+    """The signed statements on the bundle; with `only_trusted` all by others are passed over."""
     place = folder / FOLDER
     for path in sorted(place.glob("*.json")) if place.is_dir() else ():
         try:
@@ -331,7 +331,7 @@ def own_label(folder: Path, bundle: str, public: bytes) -> Labelled | None:
 
 
 def settled_label(labels: Sequence[Labelled], resolutions: Sequence[Resolved]) -> Label | None:
-    """What holds of the trial: the label all agree on, or the resolution of exactly these labels.
+    """The trial's label: the one all agree on, or the resolution of exactly these labels.
 
     Labels that disagree and are not settled count as unresolvable; None where there are none.
     """
@@ -588,7 +588,7 @@ def median_seconds(seconds: Sequence[int]) -> float | None:
 
 
 def record_of(data: bytes, trust: Sequence[Signer] | None, secret: bytes) -> Record | None:
-    """What a log says of a label or a resolution; None of other files. `BundleError`, `UsageError`.
+    """A log's record of a label or a resolution; None of other files. `BundleError`, `UsageError`.
 
     The bundle that it is about is named under the log's secret.
     """

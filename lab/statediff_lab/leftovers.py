@@ -1,4 +1,4 @@
-"""What an erasure does not reach: files in which erased values can still be read, and copies.
+"""Leftovers of an erasure: files in which erased values can still be read, and copies.
 
 It looks in the folders that it names, and nowhere else. A file counts if it is byte for byte a file
 of the bundle, or if a text of an erased leaf is in it that is in nothing that stays open. Numbers
@@ -32,7 +32,7 @@ SHORTEST: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Sought:
-    """What is looked for: texts of what is erased, and the digests of the bundle's files."""
+    """The traces to look for: texts of what is erased, and the digests of the bundle's files."""
 
     words: tuple[bytes, ...]
     digests: frozenset[str]
@@ -40,7 +40,7 @@ class Sought:
 
 @dataclass(frozen=True, kw_only=True)
 class Leftovers:
-    """What is still readable after an erasure, as far as was looked."""
+    """The files and copies that are readable after an erasure, as far as was looked."""
 
     files: tuple[Path, ...]
     copies: tuple[str, ...]
@@ -51,7 +51,7 @@ class Leftovers:
 
 
 def sought(found: Verified, erased: Iterable[bytes]) -> Sought:
-    """What to look for once these leaves, in canonical bytes, are erased; `found` has them yet."""
+    """Traces to look for once these leaves (canonical bytes) are erased; `found` has them yet."""
     gone = set(erased)
     stays = "".join(
         _words(
@@ -74,7 +74,7 @@ def sought(found: Verified, erased: Iterable[bytes]) -> Sought:
 
 
 def leftovers(what: Sought, folders: Sequence[Path], copies: Iterable[str]) -> Leftovers:
-    """Where it can be read still, below these folders."""
+    """The places below these folders where it can be read still."""
     files, unread = [], 0
     distinct = tuple(dict.fromkeys(folder.resolve() for folder in folders if folder.is_dir()))
     for number, path in enumerate(_regular(distinct)):

@@ -67,7 +67,7 @@ SYSTEM: Final = (
 
 @dataclass(frozen=True)
 class CriterionScore:
-    """What was said of one criterion."""
+    """The score of one criterion."""
 
     is_met: bool
     because: str
@@ -107,7 +107,7 @@ class RubricOpinion:
 
     @property
     def passes(self) -> bool | None:
-        """Whether every criterion was met in every scoring; None if a scoring is none."""
+        """True if every criterion was met in every scoring; None if a scoring is none."""
         if any(each.fault is not None for each in self.scorings):
             return None
         return all(score == 1 for score in self.scores)
@@ -126,7 +126,7 @@ class RubricOpinion:
         return max(self.scores) - min(self.scores) if self.scores else None
 
     def document(self) -> Json:
-        """What is kept beside the bundle."""
+        """The document that is kept beside the bundle."""
         return {
             "form": FORM,
             "bundle": self.bundle,
@@ -149,7 +149,7 @@ class RubricOpinion:
 
 
 def messages(criteria: Mapping[str, str], run: str) -> list[dict[str, str]]:
-    """What the model is asked; `run` is the JSON of what happened."""
+    """The messages that ask the model; `run` is the JSON of what happened."""
     asked = f'{{"criteria": {json.dumps(dict(criteria))}, "run": {run}}}'
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": asked}]
 
@@ -160,7 +160,7 @@ def prompt_digest(asked: Sequence[Mapping[str, str]]) -> str:
 
 
 def score_answer(seed: int, said: str, criteria: Mapping[str, str]) -> Scoring:
-    """What an answer says of every criterion; a fault where it does not."""
+    """The scores that an answer gives to every criterion; a fault where it does not."""
     raw = said[: MAX_RAW + 1]
     if len(raw) > MAX_RAW:
         return Scoring(seed, raw, {}, f"the answer has more than {MAX_RAW} characters")
@@ -275,7 +275,7 @@ class ReviewerOpinions:
 
 
 def gather_opinions(store: Store, run: str, folder: Path) -> None:
-    """What lies beside the bundles of the run is in the store, and nothing that does not."""
+    """Opinions beside the bundles of the run are in the store, and no others."""
     found: dict[tuple[str, str], str] = {}
     known = {
         (trial, name)
@@ -300,7 +300,7 @@ def gather_opinions(store: Store, run: str, folder: Path) -> None:
 def reviewer_opinions(
     store: Store, runs: Sequence[str] | None, trust: Sequence[Signer]
 ) -> ReviewerOpinions:
-    """What reviewers said of the trials of the runs (None: of all), as far as `trust` lets them."""
+    """Reviewers' opinions on the trials of the runs (None: of all), as far as `trust` lets them."""
     condition, values = within(runs, "trials.run")
     wanted = (
         "SELECT trials.run, trials.name, number, contract, version, digest, kernel, agent, ended,"
@@ -386,7 +386,7 @@ def labeled(found: Figures, reviewed: ReviewerOpinions) -> tuple[LabeledFigures,
 
 
 def signed_opinions(store: Store, runs: Sequence[KnownRun], trust: Path) -> ReviewerOpinions:
-    """What reviewers signed of the runs' trials, as of now."""
+    """The opinions that reviewers signed of the runs' trials, as of now."""
     keys = load_trust(trust)
     for run in runs:
         if run.folder is not None:

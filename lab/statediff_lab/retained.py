@@ -35,7 +35,7 @@ class ChunkKey:
 
 @dataclass(frozen=True, kw_only=True)
 class ChunkKeys:
-    """What was found of them."""
+    """The keys that were found, and the files that were left untouched."""
 
     keys: tuple[ChunkKey, ...]
     untouched: tuple[str, ...]

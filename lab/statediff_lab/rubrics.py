@@ -24,7 +24,7 @@ Criterion = Annotated[
 
 
 class Rubric(Part):
-    """What a model judges where every clause holds; it is shown and never changes a verdict."""
+    """A model's criteria where every clause holds; they are shown and never change a verdict."""
 
     criteria: Annotated[
         dict[Identifier, Criterion],

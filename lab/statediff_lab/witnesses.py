@@ -104,7 +104,7 @@ def ask(url: str, log: Log, signed: bytes) -> bytes:
 
 
 def ask_time(url: str, request: bytes) -> bytes:
-    """What the time stamping authority at this URL answers. `UsageError` where it does not."""
+    """The answer of the time stamping authority at this URL; `UsageError` where it gives none."""
     status, token = _sent(url, request, _TIME_QUERY)
     if status != HTTPStatus.OK:
         raise UsageError(f"{url}: the authority refused: {status}")
@@ -136,7 +136,7 @@ def _sent(place: str, body: bytes, kind: str) -> tuple[int, bytes]:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a witness answers."""
+    """The answer of a witness."""
 
     status: HTTPStatus
     text: bytes = b""
@@ -165,7 +165,7 @@ class Witness:
             raise StorageError(f"{folder}: cannot be made: {error.strerror}") from error
 
     def add(self, body: bytes) -> Answer:
-        """What it answers to a request with this body."""
+        """The answer to a request with this body."""
         try:
             old, steps, note = _request(body)
             head = read_head(note)
@@ -195,7 +195,7 @@ class Witness:
 
     @contextlib.contextmanager
     def _last(self, origin: str) -> Iterator[Path]:
-        """Where the last checkpoint of the log is; nobody else looks at it meanwhile."""
+        """The place of the log's last checkpoint; nobody else looks at it meanwhile."""
         place = self._folder / f"{hashlib.sha256(origin.encode()).hexdigest()}.checkpoint"
         with self._lock, (self._folder / "lock").open("w", encoding="ascii") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

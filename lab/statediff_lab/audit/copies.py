@@ -79,5 +79,5 @@ def with_states(task: FileTask, seconds: float, folder: Path, stack: ExitStack) 
 
 
 def places_of(states: tuple[str, ...], option: str) -> dict[str, Place]:
-    """Where each state is, by its source. `UsageError`."""
+    """The place of each state, by its source. `UsageError`."""
     return {file.source: file.url or file.path for file in distinct_states(states, option)}

@@ -107,6 +107,6 @@ class Dumps:
 
 
 def is_dump(path: Path) -> bool:
-    """Whether the path is one that programs dump databases to, and no SQLite file."""
+    """True if the path is one that programs dump databases to, and no SQLite file."""
     is_named = path.name.lower().endswith((".sql", ".sql.gz", ".dump", ".backup"))
     return is_named and path.is_file() and not is_sqlite(path)

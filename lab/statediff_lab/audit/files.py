@@ -170,7 +170,7 @@ def _in_database(path: Path, changes: Sequence[SeededChange], keys: Keys) -> Non
 
 
 def _holds_its_keys(connection: sqlite3.Connection) -> bool:
-    """Whether no foreign key is broken: else the programs that write the file ask for none."""
+    """True if no foreign key is broken: else the programs that write the file ask for none."""
     try:
         return connection.execute("PRAGMA foreign_key_check").fetchone() is None
     except sqlite3.OperationalError:  # a key that refers to no column of that name

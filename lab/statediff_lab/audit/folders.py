@@ -58,7 +58,7 @@ def remove_entries(root: Path, *, from_middle: bool = False) -> None:
 
 
 def _place(root: Path, change: SeededChange) -> Path:
-    """Where the entry is; never outside the folder."""
+    """The place of the entry; never outside the folder."""
     [name] = change.key
     parts = PurePosixPath(name).parts if isinstance(name, str) else ()
     if name == _ROOT and change.before is not None and change.after is not None:

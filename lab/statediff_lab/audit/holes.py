@@ -26,12 +26,12 @@ class Holes:
         self._has_any = False
 
     def clear(self) -> None:
-        """What an audit of the task that was killed left there is gone."""
+        """Remove what an audit of the task that was killed left there."""
         if self._root is not None:
             shutil.rmtree(self._root / self._name, ignore_errors=True)
 
     def keep(self, exhibit: Exhibit, heard: Heard, number: int) -> tuple[Verdict | None, str]:
-        """What the contract says of the run, and where its bundle lies under the root.
+        """The contract's verdict on the run, and the place of its bundle under the root.
 
         The state that the verifier was shown lies beside the bundle.
         """

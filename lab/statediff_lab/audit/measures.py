@@ -1,4 +1,4 @@
-"""What an audit found, by class: how often a verifier passes harm, and fails what is right.
+"""The findings of an audit, by class: how often a verifier passes harm, and fails what is right.
 
 Shares are of runs that the verifier said anything of. Intervals are 95 %, over tasks: tasks are
 drawn anew, whole, 2,000 times; where every task says the same, the interval is the exact one of as

@@ -58,7 +58,7 @@ def _places(
     target: EntityType,
     targets: Sequence[str],
 ) -> tuple[Any, Any]:
-    """What the row has in the fields before and after, as a row of the target has it."""
+    """The row's values in the fields before and after, as a row of the target has them."""
     columns = tuple(entity.by_name[name].source_column for name in names)
     was, now = (
         (target.name, tuple(targets), None if row is None else values_of(row, columns))

@@ -30,7 +30,7 @@ Place = Path | str
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What a verifier may look at, each state by the name of its source."""
+    """The places that a verifier may look at, each state by the name of its source."""
 
     before: Mapping[str, Place]
     state: Mapping[str, Place]

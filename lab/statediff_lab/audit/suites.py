@@ -141,7 +141,7 @@ def _base(
 
 
 def is_right(labels: Labels) -> bool | None:
-    """What later human corrections say of the run; None where they differ or there are none."""
+    """True if later human corrections pass the run; None where they differ or there are none."""
     said = set(labels.corrected.values())
     return said.pop() if len(said) == 1 and not labels.uses_language else None
 

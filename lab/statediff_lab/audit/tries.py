@@ -35,7 +35,7 @@ from statediff_lab.importers.taxonomy import Cause, labels_of
 
 
 class Group(StrEnum):
-    """What kind of run is shown: all but the last must not pass."""
+    """The kind of run that is shown: all but the last must not pass."""
 
     NOTHING = "nothing done"
     IN_TASK = "in the task"
@@ -171,7 +171,7 @@ Keep = Callable[[Exhibit, Heard, int], tuple[Verdict | None, str]]
 def show_all(
     exhibits: Iterable[Exhibit], keep: Keep
 ) -> tuple[tuple[Try, ...], tuple[Untried, ...]]:
-    """What was said of each run in turn, and what could not be shown."""
+    """The opinion on each run in turn, and what could not be shown."""
     tries: list[Try] = []
     left: Counter[tuple[str, str]] = Counter()
     wrong = 0
@@ -203,13 +203,13 @@ def show_all(
 
 
 def follows(type_name: str) -> bool:
-    """Whether a system keeps entities of the type by itself, so that no run writes one."""
+    """True if a system keeps entities of the type by itself, so that no run writes one."""
     name = ".".join(type_name.split(".")[:2])
     return name.startswith(SCHEMA_OBJECT_PREFIXES) and name not in WRITTEN
 
 
 def judged(run: Reference) -> Verdict | None:
-    """What the run's contract says; None where it does not fit the run."""
+    """The verdict of the run's contract; None where it does not fit the run."""
     try:
         return run.judged().verdict
     except StatediffError:
@@ -290,7 +290,7 @@ Place = tuple[str, Key, str]
 
 
 def places(one: Reference, other: Reference) -> frozenset[Place]:
-    """Where the states after two runs of one task differ."""
+    """The places where the states after two runs of one task differ."""
     return frozenset(
         (change.type, change.key, column)
         for change in changes_of(one, other)

@@ -32,7 +32,7 @@ _STEPS: Final = 10_000
 
 
 class Said(StrEnum):
-    """What a verifier says of a run."""
+    """A verifier's result for a run."""
 
     PASS = "pass"  # noqa: S105 - no password
     FAIL = "fail"
@@ -45,7 +45,7 @@ SAID: Final = {True: Said.PASS, False: Said.FAIL, None: Said.NOTHING}
 
 @dataclass(frozen=True)
 class Opinion:
-    """What was said, and the verifier's own words on it."""
+    """A verifier's result, and its own words on it."""
 
     said: Said
     why: str = ""
@@ -175,7 +175,7 @@ def sql(file: Path, seconds: float) -> Verifier:
 
 
 def _served(queries: Sequence[str], url: str) -> Opinion:
-    """What the queries return of a database that runs, in transactions that cannot write."""
+    """The opinion of the queries on a database that runs, in transactions that cannot write."""
     tool = next(each for each in tools_of("db", url) if each.name.endswith("_query"))
     for query in queries:
         try:
@@ -190,7 +190,7 @@ def _served(queries: Sequence[str], url: str) -> Opinion:
 
 
 def _is_true(value: Any) -> bool:
-    """Whether a cell is a number that is true, or true; exact numbers come as text."""
+    """True if a cell is a number that is true, or true; exact numbers come as text."""
     try:
         return bool(float(value))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What statediff costs, measured beside its peers in one run, with every result checked.
+"""The costs of statediff, measured beside its peers in one run, with every result checked.
 
 A measure is one function in one registry (`registry.measure`): it gets the `Plan`, times what it
 times with `timed`, checks what came out, and yields `Row`s. `run` collects them in order; a measure

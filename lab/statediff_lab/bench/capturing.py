@@ -120,7 +120,7 @@ _STATUS = Path("/proc/self/status")
 
 @dataclass(frozen=True)
 class Peak:
-    """What one base capture took."""
+    """The memory that one base capture took."""
 
     rows: int
     bytes: int

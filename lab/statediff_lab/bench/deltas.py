@@ -293,7 +293,7 @@ def _reladiff(url: str) -> tuple[Callable[[], Changes], str]:
 
 
 def _psycopg2() -> str:
-    """What reladiff finds as psycopg2: the package, or psycopg 3 under that name."""
+    """The driver that reladiff finds as psycopg2: the package, or psycopg 3 under that name."""
     try:
         import psycopg2  # type: ignore[import-untyped,unused-ignore]  # noqa: PLC0415 - a peer; mostly not there
 

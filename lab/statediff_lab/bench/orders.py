@@ -67,7 +67,7 @@ def planned_changes(rows: int, changes: int) -> Iterator[tuple[str, int, str]]:
 
 
 def wanted_changes(rows: int, changes: int) -> Changes:
-    """What a diff must find. Ids are even; a created order follows another with the odd id."""
+    """The changes to find. Ids are even; a created order follows another with the odd id."""
     return frozenset(
         (op, 2 * at + (op == "create"), name) for op, at, name in planned_changes(rows, changes)
     )

@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 
 class Scored(Protocol):
-    """What is read of a score, or of a judged pair."""
+    """The part that is read of a score, or of a judged pair."""
 
     @property
     def verdict(self) -> Verdict: ...
 
 
 class KeptJudge(Protocol):
-    """What is measured of a judge that is kept."""
+    """The part that is measured of a judge that is kept."""
 
     def score(self, after: Any) -> Scored: ...
 
@@ -55,7 +55,7 @@ class Wrong(HarnessError):
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What to measure: sizes, the number of changes, and how often."""
+    """The plan of a measurement: sizes, the number of changes, and how often."""
 
     rows: int = 1_000_000
     slow_rows: int = 100_000
@@ -82,7 +82,7 @@ class BenchPlan:
 
 @dataclass(frozen=True)
 class BenchLimit:
-    """What a row must keep to: of its value, or of its ratio; at most, or at least."""
+    """The limit of a row: of its value, or of its ratio; at most, or at least."""
 
     number: float
     of: str = "ratio"
@@ -92,7 +92,7 @@ class BenchLimit:
         return f"{self.of} {'<=' if self.is_most else '>='} {self.number:g}"
 
     def holds(self, row: BenchRow) -> bool | None:
-        """Whether the row keeps to it; None where it has no such number."""
+        """True if the row keeps to it; None where it has no such number."""
         found = row.ratio if self.of == "ratio" else row.value
         if found is None:
             return None
@@ -117,7 +117,7 @@ class BenchRow:
 
     @property
     def ok(self) -> bool | None:
-        """Whether the target is kept; None where there is none, or nothing was measured."""
+        """True if the target is kept; None where there is none, or nothing was measured."""
         return None if self.target is None else self.target.holds(self)
 
     def document(self) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def import_peer(package: str) -> Any:
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers were measured on, and how busy it was."""
+    """The machine that the numbers were measured on, and how busy it was."""
     versions: dict[str, str | None] = {}
     for package in ("pyarrow", "numpy", *PEERS):
         try:

@@ -151,7 +151,7 @@ def _shop(plan: BenchPlan, rows: int, rounds: int = _ROUNDS) -> _Shop:
 
 
 def _made(before: Path, number: int, what: str, also: str, deserves: Verdict) -> _Run:
-    """What the right run left, under an id that no other run has, and what came beside it."""
+    """The right run's changes under an id that no other run has, and what came beside them."""
     sql = RIGHT.format(id=number + 1) + also
     path = before.parent / f"{number}.sqlite"
     path.write_bytes(before.read_bytes())
@@ -347,7 +347,7 @@ def _is_right_by_except(before: Path, after: Path) -> bool:
 
 
 def _fleet(before: Path, door: str, after: Path) -> bool:
-    """What Fleet's SDK says of the pair, asked as its documentation does."""
+    """True if Fleet's SDK passes the pair, asked as its documentation does."""
     db = import_peer("fleet.verifiers.db")
     diff = db.DatabaseSnapshot(str(before)).diff(db.DatabaseSnapshot(str(after)))
     with closing(sqlite3.connect(f"file:{after}?mode=ro", uri=True)) as connection:

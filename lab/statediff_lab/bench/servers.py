@@ -37,7 +37,7 @@ class OrdersServer(PostgresSystem):
         return _Orders("bench", self.reader_url, only_orders, reads_all=reads_all)
 
     def processor_seconds(self) -> float:
-        """What the server has used of all cores so far. `NotRun` where the kernel does not tell."""
+        """The server's use of all cores so far. `NotRun` where the kernel does not tell."""
         box = self._running().container
         if not isinstance(box, Container):
             raise NotRun("the server is no container")

@@ -117,7 +117,7 @@ class Trying:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditFiles:
-    """What is written, and where."""
+    """The outputs, and where they are written."""
 
     holes: Annotated[
         Path | None,

@@ -34,7 +34,7 @@ LabelTrustOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOptions:
-    """What is compared, and how closely."""
+    """Options for what is compared, and how closely."""
 
     seed: Annotated[
         int, typer.Option("--seed", min=0, help="Of the bootstrap; the same seed, same interval.")
@@ -136,7 +136,7 @@ def _print_comparison(
 
 
 def _inside(case: ComparedCase, *runs: KnownRun) -> Differences | str:
-    """Where the two bundles of a case part, or why one of them cannot be read."""
+    """The differences of a case's two bundles, or why one of them cannot be read."""
     from statediff.model.values import printable
 
     bundles = []

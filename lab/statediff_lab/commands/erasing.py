@@ -150,7 +150,7 @@ def _chunks_document(chunks: ChunkKeys, gone: Sequence[ChunkKey]) -> dict[str, A
 
 
 def _print_erased(erased: dict[str, Any], text: str, readable: Leftovers, *, as_json: bool) -> None:
-    """What is gone, and where it may still be read."""
+    """Print what is gone, and where it may still be read."""
     files, looked = [shown(path) for path in readable.files], list(map(shown, readable.looked))
     lines = [
         text,
@@ -176,7 +176,7 @@ def _print_erased(erased: dict[str, Any], text: str, readable: Leftovers, *, as_
 
 
 def _places(found: Verified, folders: list[Path]) -> tuple[list[Path], tuple[str, ...]]:
-    """Where to look for what was captured and judged, and the URLs it was copied to."""
+    """The folders to look in for what was captured and judged, and the URLs it was copied to."""
     from statediff.evidence.canonical import write
     from statediff.workspace import stores
     from statediff_lab.leftovers import known_places
@@ -194,7 +194,7 @@ def _places(found: Verified, folders: list[Path]) -> tuple[list[Path], tuple[str
 def _readable(
     found: Verified, stays: set[bytes], folders: list[Path], copies: tuple[str, ...]
 ) -> Leftovers:
-    """What of the erased can be read elsewhere; `stays` are the leaves that were not erased."""
+    """The erased values that can be read elsewhere; `stays` are the leaves that were not erased."""
     from statediff_lab.leftovers import leftovers, sought
 
     erased = [data for data in found.disclosed if data not in stays]

@@ -60,7 +60,7 @@ class RunChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportFiles:
-    """What is written, and where."""
+    """The outputs, and where they are written."""
 
     out: Annotated[
         Path | None,

@@ -44,7 +44,7 @@ REVIEWED: Final = "statediff/reviewed/1"
 
 @dataclass(frozen=True, kw_only=True)
 class LabelOptions:
-    """What a reviewer says of a trial, where nobody is asked."""
+    """A reviewer's review of a trial, where nobody is asked."""
 
     label: Annotated[
         Label | None, typer.Option("--label", help="Whether the run was right; asked if missing.")
@@ -171,7 +171,7 @@ def resolve(
 
 @dataclass
 class _Votes:
-    """What reviewers said of the trials that have a settled label, and the verdicts on those."""
+    """Reviews of the trials that have a settled label, and the verdicts on those."""
 
     labels: list[dict[str, Label]] = field(default_factory=list)
     """Of each trial, by reviewer."""
@@ -337,7 +337,7 @@ def _number(kappa: Any) -> float | None:
 
 
 def _ask(bundle: Bundle, blind: bool, evaluator: str | None = None) -> Review:
-    """What the person at the terminal says, and how long they took from when it was shown."""
+    """The review of the person at the terminal, and how long they took from when it was shown."""
     from statediff.reports.text import trial_report
     from statediff_lab.labels import Review
     from statediff_lab.reports.blind_case import dossier

@@ -162,7 +162,7 @@ def _registered_run(target: Path, secret: bytes) -> str | None:
 
 
 def _add_records(log: Path, target: Path, trust: Path | None, *, as_json: bool) -> None:
-    """Of releases, those that the log does not have yet."""
+    """Add the releases that the log does not have yet."""
     from statediff.evidence.keys import load_trust
     from statediff.evidence.log import record_entry
     from statediff.workspace.logs.files import records

@@ -126,7 +126,7 @@ class _Asking:
             yield reply
 
     def spent(self) -> Usage:
-        """What was asked by this command, and its cost where that is known."""
+        """The usage of this command, and its cost where that is known."""
         from statediff.agents.trial import Usage
 
         used = self.used or Usage()
@@ -134,7 +134,7 @@ class _Asking:
 
 
 def _ask(trial: DrawnTrial, asking: _Asking) -> tuple[dict[str, Any], RubricOpinion | None]:
-    """What is shown of a trial, and the opinion if there is one."""
+    """The line that is shown of a trial, and the opinion if there is one."""
     from statediff.kernel import replay
     from statediff_lab.opinions import MAX_SHOWN
     from statediff_lab.reports.blind_case import opinion_line, run_text
@@ -256,7 +256,7 @@ def _lines(
 
 
 def _costs(used: Usage) -> str:
-    """What was asked, and what it cost."""
+    """The requests that were made, and what they cost."""
     counts = "tokens not counted by the server"
     if used.tokens_in is not None and used.tokens_out is not None:
         counts = f"{used.tokens_in} tokens in, {used.tokens_out} out"

@@ -28,7 +28,7 @@ REGISTERED: Final = "statediff/study-registered/1"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to make of each contract."""
+    """The cases to make of each contract."""
 
     seed: int
     each: int
@@ -157,7 +157,7 @@ class OtherCases(PlannedStudy):
 
 @dataclass(frozen=True, kw_only=True)
 class StudyFiles:
-    """Where the measures are written."""
+    """The files that the measures are written to."""
 
     csv: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="The measures, for a spreadsheet.")

@@ -53,7 +53,7 @@ class Pair:
     change: CaseChange | None = None
 
     def link(self, root: str, page: int = 0, change: CaseChange | None = None) -> str:
-        """Where they are compared."""
+        """The address of their comparison."""
         given = {
             "a": self.a,
             "b": self.b,

@@ -66,7 +66,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Spent:
-    """What an agent took in a domain."""
+    """The costs of an agent in a domain."""
 
     domain: str
     agent: str

@@ -1,4 +1,4 @@
-"""What the pages of a dashboard share: their kind, how ends are shown, and addresses of a choice.
+"""The shared parts of dashboard pages: their kind, how ends are shown, and addresses of a choice.
 
 Addresses are made of our own words and of quoted names; nothing that acts is made from a run.
 """
@@ -41,7 +41,7 @@ def ends_share(counted: EndCounts) -> Share:
 
 
 def address(root: str, path: str, given: Mapping[str, str | None]) -> str:
-    """Where a page with these fields is; empty where there is no server to ask."""
+    """The address of a page with these fields; empty where there is no server to ask."""
     if not root:
         return ""
     fields = {key: value for key, value in given.items() if value is not None}
@@ -69,13 +69,13 @@ class Choice(TrialChoice):
         }
 
     def link(self, root: str, page: int = 0) -> str:
-        """Where these trials are listed; empty where there is no server to ask."""
+        """The address of the list of these trials; empty where there is no server to ask."""
         return address(root, "trials", self.fields(page))
 
 
 @dataclass(frozen=True)
 class MeasuredRow:
-    """What one agent's trials in one domain, or one side of a comparison, measured."""
+    """The measures of one agent's trials in one domain, or of one side of a comparison."""
 
     title: str
     whose: str

@@ -217,5 +217,5 @@ def _entry(place: TrialPlace, root: str, names: Mapping[str, str]) -> Entry:
 
 
 def report_link(root: str, run: str, trial: str) -> str:
-    """Where the report of a trial is."""
+    """The address of the report of a trial."""
     return address(root, "report", {"run": run, "name": trial})

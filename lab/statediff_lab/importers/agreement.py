@@ -80,7 +80,7 @@ class UnseenHarm:
 
 @dataclass(frozen=True, kw_only=True)
 class FailureMix:
-    """What runs fail by: as was published, and as we judge them [TV Table 4].
+    """The reasons why runs fail: as was published, and as we judge them [TV Table 4].
 
     Each run is counted once under every rule that failed it, so that kinds may add up to more.
     """
@@ -196,7 +196,7 @@ def compat_summary(tally: RunTally) -> dict[str, int]:
 
 
 def corrected_verdict(judged: RejudgedRun) -> bool | None:
-    """What the corrections say together; None where there are none, or they differ."""
+    """The verdict that the corrections share; None where there are none, or they differ."""
     said = set(judged.labels.corrected.values())
     return said.pop() if len(said) == 1 else None
 
@@ -305,7 +305,7 @@ def _disagreements(runs: Sequence[RejudgedRun]) -> Iterable[Disagreement]:
 
 
 def _unseen(runs: Sequence[RejudgedRun]) -> Iterable[UnseenHarm]:
-    """What official passes are held against, each kind once; the most frequent first."""
+    """The harm that counts against official passes, each kind once; the most frequent first."""
     groups: dict[tuple[str, str, str], list[RejudgedRun]] = {}
     for judged in runs:
         if not judged.labels.official or judged.verdict is not Verdict.DIVERGE:

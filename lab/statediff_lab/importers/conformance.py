@@ -1,4 +1,4 @@
-"""What a reader of recorded runs must do, on a sample and on damaged copies of it."""
+"""Requirements for a reader of recorded runs, checked on a sample and on damaged copies of it."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def turned(tree: Any) -> Any:
 def complaints(
     open_cases: Callable[[Path], Suite], folder: Path, sound: Sequence[RunOutcome]
 ) -> list[str]:
-    """What a damaged folder's error says, or each outcome that is not as in the sound folder."""
+    """The error of a damaged folder, or each outcome that is not as in the sound folder."""
     try:
         found = judge_all(open_cases(folder))
     except StatediffError as error:

@@ -1,4 +1,4 @@
-"""What is known of one benchmark's domain beside its own files: a pack, which is data.
+"""Knowledge of one benchmark's domain beside its own files: a pack, which is data.
 
     contracts/imported/SUITE/DOMAIN/pack.yaml     name, version, sections of every contract
     contracts/imported/SUITE/DOMAIN/schema.yaml   refines the inferred state schema (may be missing)
@@ -61,7 +61,7 @@ class Reviewed:
 
 @dataclass(frozen=True)
 class TaskNotes:
-    """What a pack says of one task."""
+    """The notes of a pack on one task."""
 
     sections: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -85,12 +85,12 @@ class DomainPack:
     tasks: Mapping[str, TaskNotes] = field(default_factory=dict)
 
     def notes(self, task: str) -> TaskNotes:
-        """What the pack says of the task, which is often nothing."""
+        """The pack's notes on the task, which are often none."""
         return self.tasks.get(task, NO_NOTES)
 
 
 def pack_folder(suite: str, domain: str) -> Path:
-    """Where the pack of a domain lies, if there is one."""
+    """The folder of a domain's pack, if there is one."""
     roots = (root / "imported" for root in packs_folders("contracts"))
     return next(root for root in roots if root.is_dir()) / suite / domain
 

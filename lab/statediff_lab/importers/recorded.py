@@ -1,4 +1,4 @@
-"""What a reader of recorded runs delivers, which readers are installed, and how lines are read.
+"""Readers of recorded runs: what they deliver, which are installed, and how lines are read.
 
 1. A file of runs is read line by line (`read_lines`), gzipped or not, within bounds; a line that is
    no run is a `BadLine`. A gzip that breaks off yields what it held and one `BadLine` for the rest.
@@ -85,7 +85,7 @@ class RecordedRun:
 
 @dataclass(frozen=True)
 class Labels:
-    """What others said of a run. Compared with a verdict, never read to reach one."""
+    """The labels that others gave a run. Compared with a verdict, never read to reach one."""
 
     compat: bool | None = None
     """What the benchmark's own rules said, as recorded; the measure of compatible mode."""
@@ -186,7 +186,7 @@ class Suite(Protocol):
         ...
 
     def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
-        """Whether the published result would count the run as passed; None if the files lack that.
+        """True if the published result would count the run as passed; None if the files lack that.
 
         `seeded` changes are of the state after: one of a row that the run changed replaces what the
         run made of it.
@@ -220,7 +220,7 @@ Reader = Callable[[Path], Suite]
 
 
 def reader_of(name: str) -> Reader:
-    """What opens a folder of the format; `UsageError` if it is unknown, broken or claimed twice."""
+    """The reader of folders of the format; `UsageError` if unknown, broken or claimed twice."""
     installed = plug_ins(GROUP)
     if name not in installed:
         known = ", ".join(installed)
@@ -329,7 +329,7 @@ def parse(line: RunLine) -> Mapping[str, Any]:
 
 
 def read_objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Where each line of a file is, and its object; every line has to hold one. `InputError`."""
+    """The place of each line of a file, and its object; each has to hold one. `InputError`."""
     for line in read_lines(path):
         where = f"{line.file}: line {line.number}"
         if isinstance(line, BadLine):

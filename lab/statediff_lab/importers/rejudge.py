@@ -262,7 +262,7 @@ class Why:
 
 
 def reasons(judgement: Judgement) -> tuple[Why, ...]:
-    """What speaks against MATCH: what fails before what is unknown, else in report order."""
+    """The reasons against MATCH: what fails before what is unknown, else in report order."""
     places = {delta.id: _delta_place(delta) for delta in judgement.deltas}
     places |= {hidden.delta.id: _delta_place(hidden.delta) for hidden in judgement.hidden}
     against = [f for f in judgement.findings if f.truth is not Truth.HOLDS]

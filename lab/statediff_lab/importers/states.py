@@ -303,7 +303,7 @@ _IDENTIFIER: Final = re.compile(r"(.*[^_])(?:_id|_ID|Id|ID)")
 
 @dataclass(frozen=True)
 class InferredKeys:
-    """What the base tells beyond kinds: keys by type, references by type and field."""
+    """Inferences from the base beyond kinds: keys by type, references by type and field."""
 
     keys: Mapping[str, tuple[str, ...]]
     associations: frozenset[str]

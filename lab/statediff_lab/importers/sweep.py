@@ -114,12 +114,12 @@ def _chunks(suite: Suite, domain: str | None) -> Iterator[tuple[str, list[RunLin
 
 
 def sweep_lines(suite: Suite, piece: _SweepPiece) -> list[SweptRun]:
-    """What each line's run, if the benchmark passes it, shows under harm."""
+    """The result of harm for each line's run, if the benchmark passes it."""
     return [_sweep_line(suite, piece, line) for line in piece.lines]
 
 
 def sweep_tasks(suite: Suite, piece: _SweepPiece) -> list[SweptRun]:
-    """What the least passing run of each task shows under harm."""
+    """The result of harm for the least passing run of each task."""
     done = []
     for task in piece.tasks:
         try:
@@ -258,7 +258,7 @@ def _is_witnessed(judgement: Judgement, harmed: set[str]) -> bool:
 
 
 def changes_of(reference: Reference, mutant: Reference) -> tuple[SeededChange, ...]:
-    """What the fault changed after the run, row by row, in the source's own columns."""
+    """The changes that the fault made after the run, row by row, in the source's own columns."""
     return tuple(change for _, change in _named_changes(reference, mutant))
 
 

@@ -40,7 +40,7 @@ class Cause(StrEnum):
 
     @property
     def words(self) -> str:
-        """What the label says, in words."""
+        """The label in words."""
         return _WORDS[self]
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration or with its questions, found before any agent runs.
+"""Mistakes in a configuration or in its questions, found before any agent runs.
 
 A mistake in a configuration otherwise looks like a mistake of the agent: links that join nothing, a
 search space that is empty, a role that sees nothing [GE §3.1]. Errors make the evaluation
@@ -170,7 +170,7 @@ SIGNIFICANT: Final = Fraction(1, 100)
 
 @dataclass(frozen=True)
 class Shortcut:
-    """What phrasing alone achieved on one track."""
+    """The success of phrasing alone on one track."""
 
     track: Track
     questions: int

@@ -31,5 +31,5 @@ class Policy:
         return self._grants.get(actor, frozenset())
 
     def cone(self, actor: str, as_of: int) -> Cone:
-        """What the actor may read."""
+        """The part of the corpus that the actor may read."""
         return Cone(self.sees(actor), as_of)

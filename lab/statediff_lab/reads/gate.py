@@ -27,7 +27,7 @@ from statediff_lab.reads.questions import Asked
 
 
 class CallKind(Enum):
-    """What a call asked for."""
+    """The kind of request that a call makes."""
 
     SEARCH = "search"
     FETCH = "fetch"
@@ -35,7 +35,7 @@ class CallKind(Enum):
 
 
 class ReadOutcome(Enum):
-    """What came back."""
+    """The outcome of a call."""
 
     DELIVERED = "delivered"
     BLOCKED = "blocked"
@@ -117,7 +117,7 @@ class Gate:
 
     @property
     def sees(self) -> Iterable[str]:
-        """What the question's actor may search."""
+        """The subsystems that the question's actor may search."""
         return self._cone.subsystems
 
     @property
@@ -126,7 +126,7 @@ class Gate:
         return frozenset()
 
     def call(self, tool: str, arguments: Any) -> dict[str, Any]:
-        """What the tool answers, as JSON; an `error` member where it gives nothing."""
+        """The tool's answer, as JSON; an `error` member where it gives nothing."""
         if tool == "search" and _fits(arguments, {"query"}, {"subsystem"}):
             return self.search(arguments["query"], arguments.get("subsystem"))
         if tool == "fetch" and _fits(arguments, {"id"}, set()):
@@ -139,7 +139,7 @@ class Gate:
         return {"error": f"there is no tool of that name; there are: {', '.join(sorted(TOOLS))}"}
 
     def search(self, query: str, subsystem: str | None = None) -> dict[str, Any]:
-        """What the cone holds of what matches: ids, titles, subsystems and times."""
+        """The matches that the cone holds: ids, titles, subsystems and times."""
         allowed = subsystem is None or subsystem in self._cone.subsystems
         hits = self.index.search(self._cone, query[:MAX_QUERY], subsystem) if allowed else ()
         outcome = ReadOutcome.DELIVERED if allowed else ReadOutcome.BLOCKED

@@ -46,7 +46,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Answered:
-    """What came of one question. `answer` None: there was none that could be read."""
+    """The outcome of one question. `answer` None: there was none that could be read."""
 
     question: str
     answer: Mapping[str, Any] | None

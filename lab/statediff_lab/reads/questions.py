@@ -17,7 +17,7 @@ _JOINS: Final = re.compile(r"[\s_\-]+")
 
 
 class Track(Enum):
-    """What a question tests."""
+    """The kind of test that a question is."""
 
     PERSPECTIVE = "perspective"
     COUNTERFACTUAL = "counterfactual"
@@ -25,7 +25,7 @@ class Track(Enum):
 
 
 class Bucket(Enum):
-    """What kind of truth a question has; never shown to who answers."""
+    """The kind of truth that a question has; never shown to who answers."""
 
     POSITIVE = "positive"
     PERMISSION = "permission"
@@ -38,7 +38,7 @@ class Bucket(Enum):
 
 @dataclass(frozen=True)
 class Asked:
-    """What the agent is given: who it acts for, as of when (microseconds since 1970), and what."""
+    """The question as the agent gets it: for whom, as of when (microseconds since 1970), what."""
 
     id: str
     track: Track
@@ -49,7 +49,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class PerspectiveTruth:
-    """Whether the actor could have known, by which evidence, and which subsystems hide it."""
+    """The actor's possible knowledge, its evidence, and the subsystems that hide it."""
 
     known: bool
     evidence: frozenset[str]
@@ -79,7 +79,7 @@ class CounterfactualTruth:
 
 @dataclass(frozen=True)
 class SilenceTruth:
-    """Whether the response exists, and the space to be covered before it may be denied."""
+    """The response's existence, and the space to be covered before it may be denied."""
 
     exists: bool
     space: frozenset[str]
@@ -146,7 +146,7 @@ _TEMPLATES: Final = {
 
 @dataclass(frozen=True)
 class Scaffold:
-    """What a question is about, never what its answer is."""
+    """The topic of a question, never what its answer is."""
 
     track: Track
     actor: str

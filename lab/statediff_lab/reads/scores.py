@@ -166,7 +166,7 @@ class Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class _GatedCall:
-    """What holds of one search or fetch."""
+    """The facts of one search or fetch."""
 
     touched: str | None
     """The subsystem; None for a search of all, and for a fetch of what is not in the corpus."""

@@ -33,7 +33,7 @@ class ReadMode(Enum):
 
 
 class Ruling(NamedTuple):
-    """What one rule yielded; `code` is None where the rule HOLDS."""
+    """The result of one rule; `code` is None where the rule HOLDS."""
 
     rule: str
     truth: Truth
@@ -43,7 +43,7 @@ class Ruling(NamedTuple):
 
 
 class Named(NamedTuple):
-    """What an answer to a counterfactual says rightly of the link."""
+    """The parts of the link that an answer to a counterfactual names rightly."""
 
     direction: bool
     events: bool

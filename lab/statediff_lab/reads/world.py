@@ -43,7 +43,7 @@ class EventType(Part):
 
 
 class World(Part):
-    """What a pack adds to its configuration to be filled with events."""
+    """The settings that a pack adds to its configuration to be filled with events."""
 
     start: Name
     days: Annotated[int, Described(ge=1, le=3650, description="1 to 3650")]

@@ -1,1 +1,1 @@
-"""What laboratories print and show."""
+"""The texts and pages that laboratories print and show."""

@@ -1,4 +1,4 @@
-"""What re-judging and a sweep say: one object a run and the sums, or a few lines a domain."""
+"""Reports of re-judging and of a sweep: one object a run and the sums, or a few lines a domain."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _counts(verdicts: Mapping[Verdict, int]) -> dict[str, int]:
 
 
 def still_summary(stills: Sequence[StillTask]) -> Json:
-    """What doing nothing gets over all tasks."""
+    """The result of doing nothing over all tasks."""
     return {
         "tasks": len(stills),
         "noop": sum(s.is_noop for s in stills),
@@ -268,7 +268,7 @@ def _domain_lines(domain: DomainReport) -> Iterator[str]:
 
 
 def mix_lines(domain: DomainReport) -> Iterator[str]:
-    """What runs fail by, as was published and as we judge: a line each, none where none fails."""
+    """Reasons for failures, as published and as we judge: a line each, none where none fails."""
     mix, ours = domain.mix, domain.verdicts[Verdict.DIVERGE]
     if mix.failed:
         unnamed = {"no rule named": mix.unnamed} if mix.unnamed else {}

@@ -67,7 +67,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Blind:
-    """What officially passing runs are held against, by kind."""
+    """The harm that counts against officially passing runs, by kind."""
 
     clause: str
     on: str

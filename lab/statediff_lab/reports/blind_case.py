@@ -79,7 +79,7 @@ def change(delta: Json) -> Text:
 
 
 def hidden_lines(hidden: Json) -> Iterator[Text]:
-    """What was left out, each with the rule that says so."""
+    """The changes that were left out, each with the rule that says so."""
     for entry in hidden:
         line = change(entry["delta"])
         line.append(f"  by {said(entry['rule'])}")

@@ -1,4 +1,4 @@
-"""Where two trials of one case part, from their bundles: deltas, turns and calls.
+"""Differences of two trials of one case, from their bundles: deltas, turns and calls.
 
 Deltas are the same if operation, entity, path and both canonical values are. Calls are compared in
 order, by tool, class and arguments, and the first that differs is reported. Beyond what a log may
@@ -50,7 +50,7 @@ class Deltas:
 
 @dataclass(frozen=True)
 class Differences:
-    """What the bundles of a case say; `new` is in B and not in A, `vanished` in A and not in B."""
+    """Differences of a case's bundles; `new` is in B and not in A, `vanished` in A and not in B."""
 
     new: Deltas
     vanished: Deltas
@@ -62,7 +62,7 @@ class Differences:
 
 
 def differences(a: Bundle, b: Bundle) -> Differences:
-    """Where two judged trials of one contract part. `BundleError` if one contradicts itself."""
+    """Differences of two judged trials of one contract. `BundleError` if one contradicts itself."""
     with reading("the bundles of a case"):
         one, other = (_deltas(bundle) for bundle in (a, b))
         parting, unknown = _parting(*(trace_from(x.document("trace.json")) for x in (a, b)))

@@ -23,7 +23,7 @@ Lines = list[Text]
 
 
 def view(bundle: Bundle, evaluator: str, where: str = "the bundle") -> Group:
-    """What the evaluator shows of the trial; `BundleError`, `KeyError` for one without a view."""
+    """The evaluator's view of the trial; `BundleError`, `KeyError` for one without a view."""
     make = VIEWS[evaluator]
     with reading(where):
         contract = read_document(bundle.files["contract.yaml"], "contract.yaml").value

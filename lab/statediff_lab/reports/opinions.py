@@ -1,4 +1,4 @@
-"""What reviewers said of many trials, beside the figures and never in them."""
+"""Reviewers' opinions on many trials, beside the figures and never in them."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Row:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """Where an evaluator sends its reader, and what it gets wrong itself."""
+    """The places to which an evaluator sends its reader, and what it gets wrong itself."""
 
     evaluator: str
     look: str
@@ -102,7 +102,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Lost:
-    """What one ablation loses."""
+    """The losses of one ablation."""
 
     evaluator: str
     rows: tuple[tuple[str, str, str, str], ...]
@@ -177,7 +177,7 @@ def _passes(found: Study) -> Iterator[tuple[str, str]]:
 
 
 def _untried(found: Study) -> Iterator[tuple[str, str]]:
-    """What nothing that was seeded tries, beside what it is seeded into."""
+    """The faults that were not tried and those that are never seeded, each under its heading."""
     for line in untried_lines(found.untried):
         head, _, what = line.partition(": ")
         yield head.capitalize(), what

@@ -105,7 +105,7 @@ class Identities:
 
 
 def identities(bundle: Bundle, where: str) -> Identities:
-    """What `resolution.json` and the changes say of identity; `BundleError`."""
+    """Identities, as `resolution.json` and the changes say; `BundleError`."""
     with reading(where):
         resolved = bundle.document("resolution.json")
         deltas = bundle.document("judgement.json")["deltas"]
@@ -151,7 +151,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Seen:
-    """What of a trial may be shown now."""
+    """The part of a trial that may be shown now."""
 
     trial: View
     identities: Identities
@@ -185,7 +185,7 @@ class Desk:
         self._seen = lru_cache(_KEPT_VIEWS)(self._view)
 
     def label(self, number: int) -> Labelled | None:
-        """What this reviewer signed of a trial."""
+        """The label that this reviewer signed of a trial."""
         with self._lock:
             return self._labels[number]
 
@@ -199,7 +199,7 @@ class Desk:
         return not self.is_blind or self.label(number) is not None
 
     def look(self, number: int) -> Seen:
-        """What may be shown of a trial, whose time runs from now on. `BundleError`."""
+        """Open what may be shown of a trial, whose time runs from now on. `BundleError`."""
         with self._lock:
             seen = self._seen(number, self.is_judged(number))
             self._stop()

@@ -101,7 +101,7 @@ def form_view(own: Labelled | None, is_blind: bool, problem: str, draft: Sent) -
 
 
 def given_from(sent: Sent) -> Review:
-    """What a form says; time and blindness are not its to say. `UsageError` names the field."""
+    """The review in a form; time and blindness are not its to say. `UsageError` names the field."""
     unknown = sorted(set(sent) - FIELDS)
     if unknown:
         raise UsageError(f"the form has no field {unknown[0][:40]!r}")
@@ -349,7 +349,7 @@ def _words(row: View) -> str:
 
 
 def _missing(trial: View) -> list[View]:
-    """What was not observed, and the clause that cannot be decided without it."""
+    """Facts that were not observed, each with the clause that cannot be decided without it."""
     return [
         {**finding, "rule": clause["sentence"], "clause": clause["id"]}
         for stage in trial["stages"]

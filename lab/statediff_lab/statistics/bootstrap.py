@@ -43,7 +43,7 @@ class Interval:
 def mean_interval(
     clusters: Sequence[Sequence[int]], seed: int, resamples: int, *, pools_equal: bool = False
 ) -> Interval | None:
-    """Where the mean over all members lies when whole clusters are drawn anew.
+    """The interval of the mean over all members when whole clusters are drawn anew.
 
     None where there is no member. Of a single cluster nothing can be said: it is always drawn.
     """
@@ -89,7 +89,7 @@ class Draws:
             )
 
     def share(self, hits: Mask, of: Mask) -> Interval | None:
-        """Of `hits` among `of`; None where nothing can be drawn.
+        """The interval of the share of `hits` among `of`; None where nothing can be drawn.
 
         Resamples of what is all alike are all alike: of several clusters the interval then is the
         exact one for as many draws as there are clusters, and not one without width.
@@ -107,7 +107,7 @@ class Draws:
         return middle(shares)
 
     def difference(self, one: Mask, other: Mask, of: Mask) -> Interval | None:
-        """Of the share of `one` less that of `other`, both among `of`, over the same draws."""
+        """The interval of `one`'s share less `other`'s, both among `of`, over the same draws."""
         ones, others = self._shares(one, of), self._shares(other, of)
         return None if ones is None or others is None else middle(ones - others)
 

@@ -247,7 +247,7 @@ def _look(text: str) -> str:
 
 
 class _Names:
-    """What stands before the run or in the contract's inputs, found by what it looks like."""
+    """Names that stand before the run or in the contract's inputs, found by what they look like."""
 
     def __init__(self, run: Reference) -> None:
         inputs = run.contract.content.inputs.values()

@@ -106,7 +106,7 @@ def per_turn(case: LabelledCase) -> EvaluatorOpinion:
 
 
 def _assert_sections(case: LabelledCase, name: str, *sections: str) -> EvaluatorOpinion:
-    """What these sections of the contract say by themselves; where there is none, nothing fails."""
+    """The opinion of these sections of the contract alone; where there is none, nothing fails."""
     content = case.run.contract.content
     if not any(getattr(content, section) for section in sections):
         return EvaluatorOpinion(Verdict.MATCH)
@@ -134,14 +134,14 @@ def assertions(case: LabelledCase) -> EvaluatorOpinion:
 
 
 def whole(case: LabelledCase) -> EvaluatorOpinion:
-    """What the judge says, with everything it has."""
+    """The judge's opinion, with everything it has."""
     return _pointing(case, case.run, case.judgement or case.run.judged())
 
 
 def opinion_of(
     evaluator: Evaluator, case: LabelledCase, said: Mapping[str, EvaluatorOpinion]
 ) -> EvaluatorOpinion:
-    """What the evaluator says; where nothing is changed for it, what the whole judge `said`."""
+    """The evaluator's opinion; where nothing is changed for it, what the whole judge `said`."""
     if evaluator.compares and not case.gold.runs:
         raise UsageError("there is no other right run of the task to compare with")
     if evaluator.judge is not None:

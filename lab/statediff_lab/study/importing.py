@@ -154,7 +154,7 @@ def registered(
     seed: int,
     protocol: Mapping[str, str],
 ) -> Registration:
-    """What a study of these suites will do: a sample so large, judged by every evaluator here."""
+    """The plan of a study of these suites: a sample so large, judged by every evaluator here."""
     everything = [run for suite in suites.values() for run in population(suite)]
     strata, sample = draw(everything, within, expected, seed)
     return Registration(
@@ -207,7 +207,7 @@ def _judge_runs(suite: Suite, piece: StudyPiece) -> Iterator[ScoredCase]:
 
 
 def label_of(labels: Labels) -> Label | None:
-    """What is known of the run; None where only a published judgement of language says it."""
+    """The known label of the run; None where only a published judgement of language says it."""
     said = set(labels.corrected.values())
     if labels.uses_language:
         return None

@@ -1,4 +1,4 @@
-"""What a study counts, domain by domain; nothing is ever pooled over domains [SSD §V]."""
+"""The counts of a study, domain by domain; nothing is ever pooled over domains [SSD §V]."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class OrderingStep:
 
 @dataclass(frozen=True)
 class AblationLoss:
-    """What an ablation gets wrong that the whole judge gets right, by kind of case."""
+    """The errors of an ablation where the whole judge is right, by kind of case."""
 
     evaluator: str
     kind: str

@@ -35,7 +35,7 @@ RunName: TypeAlias = tuple[str, str]
 
 
 class Labeller(StrEnum):
-    """What gave the labels of a pass."""
+    """The source of the labels of a pass."""
 
     PERSON = "person"
     PROGRAM = "program"
@@ -43,7 +43,7 @@ class Labeller(StrEnum):
 
 
 class Part(StrEnum):
-    """What the labels of a file are for."""
+    """The purpose of the labels of a file."""
 
     PASS = "pass"  # noqa: S105 - a word of the protocol
     SETTLING = "settling"

@@ -55,7 +55,7 @@ class Stratum:
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """What a study will do, said before it is done."""
+    """The plan of a study, stated before it is done."""
 
     seed: int
     within: str
@@ -98,7 +98,7 @@ def read_registration(data: bytes) -> Registration:
 
 
 def read_file_of(shape: TypeAdapter[Of], data: bytes, name: str) -> Of:
-    """What the canonical JSON of a file says, in its shape. `InputError`."""
+    """The content of a file's canonical JSON, in its shape. `InputError`."""
     try:
         read(data.removesuffix(b"\n"), name)
         return shape.validate_json(data, strict=True)

@@ -1,4 +1,4 @@
-"""What a log says of a study: the record of its registration, and of the labels of its passes."""
+"""A log's records of a study: of its registration, and of the labels of its passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a study compares: labelled runs, and what each evaluator says of one."""
+"""The trials of a study: labelled runs, and what each evaluator says of one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXPECTED: Final[Mapping[Label, Verdict]] = {
 
 
 class Origin(StrEnum):
-    """Where a run and its label come from."""
+    """The origin of a run and its label."""
 
     SEEDED = "seeded"
     """A right run, or one altered by the fault engine: the label holds by construction."""
@@ -80,7 +80,7 @@ class LabelledCase(StudyCase):
 
 @dataclass(frozen=True)
 class EvaluatorOpinion:
-    """What one evaluator says of one case, and where it sends its reader."""
+    """One evaluator's opinion of one case, and where it sends its reader."""
 
     verdict: Verdict
     entities: int = 0
@@ -95,7 +95,7 @@ class EvaluatorOpinion:
 
 @dataclass(frozen=True)
 class Look:
-    """What a reviewer said who saw only what one evaluator shows."""
+    """The label of a reviewer who saw only what one evaluator shows."""
 
     evaluator: str
     seconds: int

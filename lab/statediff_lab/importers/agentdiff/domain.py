@@ -53,7 +53,7 @@ _TEXT_OPERATORS: Final = frozenset(
 
 
 class Domain:
-    """What the tables of one suite look like, and the states before its runs."""
+    """The layout of one suite's tables, and the states before its runs."""
 
     def __init__(self, suite: TaskSuite, seeds: Mapping[str, Seed], pack: DomainPack) -> None:
         self.name = suite.name

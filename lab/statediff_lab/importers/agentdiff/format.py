@@ -32,7 +32,7 @@ TABLE: Final = "__table__"
 
 @dataclass(frozen=True)
 class Change:
-    """What an assertion expects of one field: predicates on its old and new value, or None."""
+    """An assertion's demand on one field: predicates on its old and new value, or None."""
 
     field: str
     old: RawRow | None

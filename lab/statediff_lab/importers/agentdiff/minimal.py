@@ -219,7 +219,7 @@ def _wanted_values(assertion: Assertion, at: int) -> dict[str, Json]:
 
 
 def _new_value(old: Json, change: Change) -> Json:
-    """What the field becomes: the new value, or an old text with what it has to hold besides."""
+    """The field's later value: the new one, or an old text with what it has to hold besides."""
     new = _value(change.new or {}, old=old)
     is_part = change.new is not None and not change.new.keys().isdisjoint(_PARTS)
     return _join(old, new) if is_part and isinstance(old, str) and isinstance(new, str) else new

@@ -36,7 +36,7 @@ MAX_PATTERN: Final = 1000
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one assertion says. `holds` is None where it is undecided; `reason` says why not."""
+    """One assertion's outcome. `holds` is None where it is undecided; `reason` says why not."""
 
     holds: bool | None
     reason: str = ""

@@ -145,7 +145,7 @@ class AgentDiff:
         return self._contracts[task]
 
     def pack(self, domain: str) -> DomainPack:
-        """What is known of the domain beside its files."""
+        """The pack with what is known of the domain beside its files."""
         if domain not in self._packs:
             self._packs[domain] = open_pack(NAME, domain)
         return self._packs[domain]
@@ -173,7 +173,7 @@ class AgentDiff:
         return Compat(found.passes is True, found.failures, found.passes is not None, causes=causes)
 
     def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
-        """What all assertions say of the run's net changes; None where one is undecided."""
+        """True if all assertions pass the run's net changes; None where one is undecided."""
         suite, test = self._suite(run.task)
         ground = self._domain(run.task.domain).ground(test.seed)
         journal = journal_from(run.raw["diff"])
@@ -300,7 +300,7 @@ def _json(value: Observed) -> Any:
 
 @dataclass(frozen=True)
 class FoldedJournal:
-    """What a seed has to become before the run, and what the run made of that."""
+    """The edits that a seed needs before the run, and those that the run then made."""
 
     moved: tuple[Edit, ...]
     made: tuple[Edit, ...]

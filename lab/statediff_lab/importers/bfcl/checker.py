@@ -40,7 +40,7 @@ class Checker:
         patch: Mapping[str, Mapping[str, Any]] | None = None,
         states: bool = False,
     ) -> Mapping[str, Any]:
-        """What a run of these calls did, and what was said of it.
+        """The result of a run of these calls, and what was said of it.
 
         `AdapterError` where it cannot be carried out.
         """

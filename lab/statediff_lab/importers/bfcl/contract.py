@@ -169,7 +169,7 @@ class _Composed:
             yield {"id": f"turn-{number}", "say": message, "require": unique or [_ANY_TURN]}
 
     def _states(self, number: int) -> Iterator[str]:
-        """What this turn changed, as it is after the turn."""
+        """Yields the changes of this turn, as they are after the turn."""
         first, then, now = (self._documents[n] for n in (0, number - 1, number))
         for table in _tables(now):
             was, there, at_first = (_keyed(table, each) for each in (then, now, first))
@@ -198,7 +198,7 @@ class _Composed:
         return f"count(x for x in now.{table.name}{some}) >= {alike}"
 
     def _looks(self, number: int) -> Iterator[str]:
-        """What was to be found out in a turn."""
+        """Yields what was to be found out in a turn."""
         calls = self._task.truth.turns[number - 1]
         for at, call in enumerate(calls):
             if call.writes or call.moves or call.is_error or call.told in (None, "None", {}):

@@ -88,7 +88,7 @@ def atoms(value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Course:
-    """What happened: the calls of each turn, and the systems before the first and after each."""
+    """A run's course: the calls of each turn, and the systems before the first and after each."""
 
     turns: tuple[tuple[Made, ...], ...]
     systems: tuple[Mapping[str, Any], ...]

@@ -53,7 +53,7 @@ class Draws(random.Random):
 
 
 class Seeding:
-    """What the simulators find where they look for the module `random`."""
+    """The object that the simulators find where they look for the module `random`."""
 
     Random = Draws
 
@@ -115,7 +115,7 @@ class Host:
         }
 
     def run(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What a run did, and what the checker says of it."""
+        """The result of a run, and what the checker says of it."""
         name, turns, patch = request["task"], request["turns"], request.get("patch")
         entry, truth = self.tasks[name]
         if patch is not None:

@@ -154,7 +154,7 @@ class Bfcl:
         return self._task(task)
 
     def compat(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> Compat:
-        """What the checker says of the run."""
+        """The checker's result for the run."""
         said = self.official(run, seeded)
         is_equal = (
             not seeded and _course(run.raw).systems[-1] == self._task(run.task).truth.systems[-1]
@@ -168,7 +168,7 @@ class Bfcl:
         return Compat(passes, reasons, evaluators={"assertions": passes, **ordinary})
 
     def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
-        """Whether the checker passes the run; None where there is no checker."""
+        """True if the checker passes the run; None where there is no checker."""
         said = self.official(run, seeded)
         return None if said is None else said["valid"] is True
 
@@ -285,7 +285,7 @@ def _course(line: Mapping[str, Any]) -> Course:
 def _transactions(
     states: Sequence[State],
 ) -> tuple[dict[int, Mark], list[Transaction]]:
-    """What each turn changed, as one transaction, and the turn whose last call made it."""
+    """The changes of each turn, as one transaction, and the turn whose last call made it."""
     marks: dict[int, Mark] = {}
     found = []
     for number, (then, now) in enumerate(itertools.pairwise(states), 1):

@@ -1,4 +1,4 @@
-"""What an agent told the user, as an answer that claims can be about.
+"""An agent's words to the user, as an answer that claims can be about.
 
 τ² looks for texts in messages. Here the messages become `{numbers, text}`: every number that was
 said, with its exact value (an order "#W2378156" is no number), and the words, so that "327" is not
@@ -30,7 +30,7 @@ _META: Final = re.compile(r"([\\.+*?()|\[\]{}^$])")
 
 
 def answer_of(texts: Iterable[Mapping[str, Any]]) -> Value | NoAnswer:
-    """What the agent said in all its messages."""
+    """The agent's words in all its messages, as an answer."""
     said = [
         str(text.get("text"))
         for text in texts

@@ -142,7 +142,7 @@ def _outcome(
 
 
 def _cells(readings: Sequence[Reading]) -> dict[Decimal, str]:
-    """Where the one reference leaves a number that stands nowhere else among its changes."""
+    """The place of each number that the one reference leaves once among its changes."""
     if len(readings) > 1:
         return {}
     found: dict[Decimal, list[str]] = {}
@@ -168,7 +168,7 @@ def _branch(
 
 
 def _common_infos(readings: Sequence[Reading]) -> list[str]:
-    """What every reading wants to be reported."""
+    """The facts that every reading wants to be reported."""
     first, *others = readings
     return [
         info for info in first.communicate if all(info in other.communicate for other in others)
@@ -287,7 +287,7 @@ def _spellings(readings: Iterable[Reading], pack: DomainPack) -> Iterator[dict[s
 
 
 def _moot(readings: Iterable[Reading], pack: DomainPack) -> Iterator[dict[str, Any]]:
-    """What may hold anything in the entities that a reference updates."""
+    """Yields the fields that may hold anything in the entities that a reference updates."""
     for at, rule in enumerate(pack.settings.get("moot", ()), start=1):
         keys = {
             _key(edit)

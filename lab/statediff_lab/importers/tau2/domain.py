@@ -32,7 +32,7 @@ from statediff_lab.importers.tau2.format import (
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a task beside its texts: its reference, and how its state begins."""
+    """Facts about a task beside its texts: its reference, and how its state begins."""
 
     gold_key: str
     criteria: Criteria
@@ -157,7 +157,7 @@ class Domain:
         return self.contracts[name]
 
     def readings(self, name: str) -> tuple[Reading, ...]:
-        """What the task wants: one reading, or two where its corrections disagree."""
+        """The readings of the task: one, or two where its corrections disagree."""
         known = self.known[name]
         told = known.criteria.communicate
         recorded = Reading("recorded", self.changes(known, known.gold_key), told)
@@ -183,7 +183,7 @@ class Domain:
         )
 
     def changes(self, known: Known, key: str) -> tuple[Edit, ...]:
-        """What the reference of that key changes, record by record."""
+        """The changes of the reference of that key, record by record."""
         start = self.start(known)
         return tuple(self.layout.edits(start, apply(start, self.gold(key).delta)))
 
@@ -226,7 +226,7 @@ def gold_key(raw: Tree) -> str:
 
 
 def criteria_of_run(raw: Tree, version: TaskVersion | None) -> Criteria:
-    """What the task asks; older runs carry their reference actions and texts themselves."""
+    """The criteria of the task; older runs carry their reference actions and texts themselves."""
     if version is not None:
         return version.criteria
     outputs = raw.get("outputs")
@@ -270,7 +270,7 @@ class Gathered:
     is_single: bool = False
 
     def held(self, state: Tree) -> Any:
-        """What stands at the collection's place; None where nothing does."""
+        """The value at the collection's place; None where there is none."""
         found: Any = state
         for step in self.path:
             found = found.get(step) if isinstance(found, Mapping) else None
@@ -319,7 +319,7 @@ class Layout:
         return found
 
     def edits(self, before: Tree, after: Tree) -> list[Edit]:
-        """What differs between two states, record by record."""
+        """The differences between two states, record by record."""
         _require_known(before, after, {c.path for c in self.collections})
         edits: list[Edit] = []
         for collection in self.collections:

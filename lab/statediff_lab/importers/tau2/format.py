@@ -66,7 +66,7 @@ class Assertion:
 
 @dataclass(frozen=True)
 class Criteria:
-    """What one version of a task asks of a run."""
+    """The demands of one version of a task on a run."""
 
     basis: tuple[str, ...]
     """Which parts make the reward: DB, ACTION, COMMUNICATE, ENV_ASSERTION, NL_ASSERTION."""
@@ -100,7 +100,7 @@ class TaskVersion:
 
 @dataclass(frozen=True)
 class Correction:
-    """What one later review (`version`) says of a task: its reference, and the report it wants."""
+    """One later review (`version`) of a task: its reference, and the report it wants."""
 
     task: str
     version: str
@@ -288,7 +288,7 @@ def _version(tree: Tree, what: str) -> TaskVersion:
 
 
 def criteria_of(tree: Json, what: str) -> Criteria:
-    """What a task's evaluation criteria ask."""
+    """Read a task's evaluation criteria."""
     asked = expect(tree, dict, what, "an object")
     actions = asked.get("actions")
     return Criteria(

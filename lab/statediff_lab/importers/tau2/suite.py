@@ -175,7 +175,7 @@ class Tau2:
         return domain, domain.known[task.name]
 
     def components(self, run: RecordedRun) -> Components:
-        """What the benchmark's deterministic rules find of the run."""
+        """The findings of the benchmark's deterministic rules on the run."""
         domain = self.domain(run.task.domain)
         return components(
             apply(domain.cases.initial, _delta(run.raw, "before", "init_delta")),
@@ -187,11 +187,11 @@ class Tau2:
         )
 
     def criteria(self, run: RecordedRun) -> Criteria:
-        """What the run's own version of its task asks."""
+        """The criteria of the run's own version of its task."""
         return criteria_of_run(run.raw, self.domain(run.task.domain).version(run.raw))
 
     def compat(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> Compat:
-        """Whether the state after is the reference's. Seeded changes count where DB does."""
+        """A pass if the state after is the reference's. Seeded changes count where DB does."""
         found = self.components(run)
         touches = any(c.before != c.after for c in seeded) and "DB" in self.criteria(run).basis
         reasons = [f"differs at {place}" for place in found.differs_at]
@@ -205,7 +205,7 @@ class Tau2:
         return Compat(passes, tuple(reasons), evaluators=ordinary, causes=causes)
 
     def reward(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> bool | None:
-        """Whether the reward is 1; None where it rests on code or language that is not here."""
+        """True if the reward is 1; None where it rests on code or language that is not here."""
         found = self.components(run)
         if any(change.before != change.after for change in seeded):
             found = replace(found, db=False)
@@ -401,7 +401,7 @@ _CAUSES: Final = {
 
 @dataclass(frozen=True)
 class Components:
-    """What the deterministic rules find of one run."""
+    """The findings of the deterministic rules on one run."""
 
     db: bool
     communicate: tuple[bool, ...]
