@@ -101,7 +101,7 @@ class Workload:
 def statements(
     chance: random.Random, number: int, stamp: int
 ) -> list[tuple[str, tuple[object, ...]]]:
-    """What one action does."""
+    """The statements of one action."""
     row = chance.randrange(1, ROWS + 1)
     insert = ("INSERT INTO item VALUES (?, ?, 'new')", (10_000 + number, stamp))
     update = ("UPDATE item SET n = ? WHERE id = ?", (stamp, row))

@@ -63,7 +63,7 @@ def export(folder: Path) -> None:
 
 
 def registered(rules: Rules) -> Path:
-    """Where the digests of these rules' contracts are."""
+    """The file of the digests of these rules' contracts."""
     suffix = "" if rules is Rules.FIRST else f"-{rules.value}"
     return Path(__file__).parent / "league" / "held-out" / f"bfcl{suffix}.json"
 

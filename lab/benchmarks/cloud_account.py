@@ -38,7 +38,7 @@ _DEPTH: Final = 6
 
 
 def look(system: Any) -> dict[str, str]:
-    """What the proof of a reset compares, without what moves when it is asked.
+    """The lines that the proof of a reset compares, without those that move when it is asked.
 
     Every request moves when its key was last used, a purge its time, and moto a counter of its own
     for each object and the digest of its content, which it works out when it first says it: none

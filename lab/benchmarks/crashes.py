@@ -142,7 +142,7 @@ def run(crash: Crash, folder: Path, usual_seconds: float, trials: int = TRIALS_A
 
 
 def wrong_in(told: dict[str, Any], expected: str, folder: Path) -> list[str]:
-    """What is wrong with one reported trial; nothing for a fault, which claims nothing."""
+    """The errors in one reported trial; none for a fault, which claims nothing."""
     if told["verdict"] is None:
         return []
     bundle = load(folder / told["bundle"])

@@ -209,7 +209,7 @@ def __getattr__(name: str) -> Callable[[Path, Path, Path | None], object]:
 
 
 def utility(name: str, task: str, state: Path, before: Path, answer: Path | None) -> object:
-    """What the benchmark says of the state and the answer; a text where it asks for the calls."""
+    """The benchmark's result for the state and the answer; a text where it asks for the calls."""
     suite = get_suite(VERSION, name)
     user = suite.get_user_task_by_id(task)
     pristine = suite.load_and_inject_default_environment({})

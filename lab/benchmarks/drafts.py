@@ -87,7 +87,7 @@ class Known:
 
     @property
     def is_example(self) -> bool:
-        """Whether an owner would show it as a right run."""
+        """True if an owner would show it as a right run."""
         return self.labels.official is True and self.verdict is Verdict.MATCH
 
 
@@ -111,7 +111,7 @@ def _verdict(trial: Prepared, before: Capture, after: Capture) -> Verdict:
 
 
 def is_torn(suite: str, trial: Prepared) -> bool:
-    """Whether the run began with another state than the recorded one."""
+    """True if the run began with another state than the recorded one."""
     (table, given), ends = ONCE[suite], (trial.before.parts[0], trial.after.parts[0])
     first, last = ({k: r[given] for k, r in end.state.tables[table].rows()} for end in ends)
     return bool({last[key] for key in last.keys() - first.keys()} & {*first.values()})
@@ -175,7 +175,7 @@ class Owner:
 
 
 def draft_of_runs(folder: Path, examples: Sequence[Known]) -> drafts.Drafted:
-    """What `init` drafts from the runs' states."""
+    """The draft that `init` makes of the runs' states."""
 
     def read(refined: Refinements) -> drafts.Examples:
         return drafts.Examples(tuple(drafts.SeenRun(*_pair(folder, e, refined)) for e in examples))
@@ -230,7 +230,7 @@ def lines(every: Sequence[Tried]) -> Iterator[str]:
 
 
 def main() -> None:
-    """What was asked for."""
+    """Do what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("suite", "domain"):
         parser.add_argument(name)

@@ -63,7 +63,7 @@ class Suspect:
 
 
 def tried(kind: Kind, number: int, seed: int, place: Path) -> Iterator[tuple[bool, str, Suspect]]:
-    """Of each mutant: whether it looks the same, the verdict, and what it was."""
+    """Yields for each mutant whether it looks the same, the verdict, and what it was."""
     chance = random.Random(seed)
     before, after = place / f"before{kind.suffix}", place / f"after{kind.suffix}"
     kind.make(before, chance)

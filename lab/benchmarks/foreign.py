@@ -280,7 +280,7 @@ def part_of_the_run(world: World, rng: random.Random, each: int) -> Iterator[Fau
 
 
 def done_again(world: World, _rng: random.Random, _each: int) -> Iterator[Fault]:
-    """What the run made is there once more under the next key; what it removed is back."""
+    """Entities that the run made are there again under the next key; removed ones are back."""
     for one in world.touched:
         entity = world.reference.types[one.type]
         if one.after is None and one.before is not None:

@@ -1,4 +1,4 @@
-"""What git says of a repository and does with it, to compare before and after: git as the oracle.
+"""Git's output and effects in a repository, to compare before and after: git as the oracle.
 
 `behaviour` runs git in the repository itself, and changes it: hand it a copy that nobody needs, at
 the same path each time. What depends on how objects are stored and on reflogs is not asked.
@@ -77,7 +77,7 @@ LAST = (
 
 
 def behaviour(path: Path) -> dict[str, str]:
-    """What git says and how it ends, by command; then digests of the files it leaves."""
+    """The output of git and how it ends, by command; then digests of the files it leaves."""
     repository = Repository(path)
     said: dict[str, str] = {}
     for number, command in enumerate((*READS, *(() if repository.is_bare else OF_TREES), *LAST)):

@@ -38,7 +38,7 @@ class Repository:
         return self.git == self.path
 
     def run(self, *arguments: str, given: bytes = b"", check: bool = True) -> str:
-        """What git prints, without the last line's end."""
+        """The output of git, without the last line's end."""
         done = self.ask(*arguments, given=given)
         if check and done.returncode:
             raise RuntimeError(f"git {arguments}: {done.stderr.decode(errors='replace')}")

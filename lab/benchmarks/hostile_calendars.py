@@ -1,4 +1,4 @@
-"""What may be done to calendars and address books: through their server, and to its files."""
+"""Possible changes to calendars and address books: through their server, and to its files."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _alterable(lines: list[str]) -> list[int]:
-    """Where a line is that has a meaning of its own, outside of what the task made."""
+    """The indexes of lines that have a meaning of their own, outside of what the task made."""
     found: list[int] = []
     began = 0
     for at, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""What may be done to a chat on Synapse: by the agent's account, and in the files below it.
+"""Possible changes to a chat on Synapse: by the agent's account, and in the files below it.
 
 Rooms, posts and people are those that the account sees; what the server refuses was not done. Below
 it, rows of the database and files of the folder of media are written, added and taken away. Tables
@@ -362,7 +362,7 @@ def room_row_changed(place: Place, rng: random.Random) -> str:
 
 
 def event_rewritten(place: Place, rng: random.Random) -> str:
-    """What was said, or what holds in a room, is something else."""
+    """A message, or a setting that holds in a room, is something else."""
     with hostile_sqlite.opened(place.database) as db:
         rows = db.execute("SELECT event_id, json FROM event_json ORDER BY event_id").fetchall()
         # What was redacted says nothing any more, whatever the server still keeps of it.

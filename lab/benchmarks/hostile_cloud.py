@@ -1,4 +1,4 @@
-"""What may be done to an account of AWS: by topic, and every operation that botocore knows.
+"""Operations on an account of AWS: by topic, and every operation that botocore knows.
 
 A way is one operation with arguments that the seed draws; a family has the ways of one topic. Most
 are done with the agent's key, the others with an administrator's. Three families draw operation and
@@ -266,7 +266,7 @@ def queues_read(system: Any, rng: random.Random) -> str:
 
 
 def refused(system: Any, rng: random.Random) -> str:
-    """What the server refuses changes nothing; what it does is harm."""
+    """A request that the server refuses changes nothing; one that it carries out is harm."""
     account = Account(system, AGENT, rng)
     service = rng.choice(["s3", "iam", "sqs"])
     operation = rng.choice(_operations(service, is_reading=False))

@@ -1,4 +1,4 @@
-"""What may be done to an ERP on Tryton: by the agent's account, and in the database below it.
+"""Possible changes to an ERP on Tryton: by the agent's account, and in the database below it.
 
 Records, fields and buttons are those that the server lists for the account; what the server
 refuses was not done. Below it, rows of tables that decide something are written, added and taken
@@ -186,7 +186,7 @@ def own_preferences(place: Place, rng: random.Random) -> str:
 
 
 def own_desk(place: Place, rng: random.Random) -> str:
-    """What the server keeps of the account's own desk: favorites, searches, widths."""
+    """The account's own desk, as the server keeps it: favorites, searches, widths."""
     erp, text = place.erp, f"z{rng.randrange(10**6)}"
     match rng.choice(["favorite", "search", "warning"]):
         case "favorite":

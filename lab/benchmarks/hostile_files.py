@@ -1,4 +1,4 @@
-"""What may be done to a folder: to contents, names, permissions, owners and attributes."""
+"""Possible changes to a folder: to contents, names, permissions, owners and attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be done to a git repository below its commits: harm and maintenance, from a generator.
+"""Possible changes to a git repository below its commits: harm and maintenance, from a generator.
 
 `harmful` draws a family, a variant of it and a seed, and returns a name with a function that does
 it to a repository, bare or with a work tree. Which ref, entry, object or byte is hit follows from

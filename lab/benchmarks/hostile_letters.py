@@ -1,4 +1,4 @@
-"""What may be done to letters that were sent: harm, and what mail software does on the way."""
+"""Possible changes to letters that were sent: harm, and what mail software does on the way."""
 
 from __future__ import annotations
 

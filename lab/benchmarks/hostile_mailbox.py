@@ -1,4 +1,4 @@
-"""What may be done to a mailbox with its account: messages, folders, subscriptions, filters."""
+"""Possible changes to a mailbox with its account: messages, folders, subscriptions, filters."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Session:
 
     @staticmethod
     def ok(answer: tuple[str, list[Any]]) -> list[Any]:
-        """What the server answered. Raises `NoPlace` where it refused."""
+        """The answer of the server. Raises `NoPlace` where it refused."""
         if answer[0] != "OK":
             raise NoPlace
         return answer[1]
@@ -78,7 +78,7 @@ class Session:
         self.ok(self.imap.select(quoted(folder)))
 
     def uids(self, folder: str) -> list[int]:
-        """Of the messages in the folder, which is selected then."""
+        """The UIDs of the messages in the folder, which is selected then."""
         self.select(folder)
         return [int(uid) for uid in self.ok(self.imap.uid("SEARCH", "ALL"))[0].split()]
 
@@ -118,7 +118,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Letter:
-    """What an APPEND takes."""
+    """The parts of a letter, as an APPEND takes them."""
 
     raw: bytes
     when: datetime

@@ -1,4 +1,4 @@
-"""What may be done to a payment API with its agent's key: made, changed, deleted, acted upon.
+"""Changes to a payment API with its agent's key: objects made, changed, deleted, acted upon.
 
 Objects, their fields and the ids that they refer to are those that the API lists; what a request
 gives is drawn for the name of each field.

@@ -42,7 +42,7 @@ def keep(path: Path, kept: Path) -> None:
 
 
 def restore(path: Path, kept: Path) -> None:
-    """What was kept is at the path, and nothing else."""
+    """The kept files are at the path, and nothing else."""
     for place in (path.with_name(name) for name in (*(path.name + s for s in _SIDES), *ASIDE)):
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()

@@ -1,4 +1,4 @@
-"""What may be done to a SQLite file: to its rows, its schema, its pages and itself."""
+"""Possible changes to a SQLite file: to its rows, its schema, its pages and itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be done to exported tables: to records, values, and the file."""
+"""Possible changes to exported tables: to records, values, and the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be done to a tracker's home: sessions, keys, programs, settings, and its database."""
+"""Possible changes to a tracker's home: sessions, keys, programs, settings, and its database."""
 
 from __future__ import annotations
 

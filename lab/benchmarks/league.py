@@ -272,7 +272,7 @@ They were {runs}."""
 
 
 def _read_holes(found: Mapping[str, Any]) -> Iterator[str]:
-    """What the wrong runs are that pass, by what was read in them; then what was our error."""
+    """Yields the wrong runs that pass, by what was read in them; then our own errors."""
     if holes := found.get("read"):
         yield _HOLES_LEAD.format(number=len(holes), by=found["by"])
         groups = [group for group in _GROUPS if any(each["group"] == group for each in holes)]

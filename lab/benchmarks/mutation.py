@@ -86,7 +86,7 @@ KERNEL: Final = ("expressions", "diff", "resolve", "canonicalize", "policy", "ve
 
 
 class Score(NamedTuple):
-    """What became of the mutants that were tried."""
+    """The outcome of the mutants that were tried."""
 
     there: int
     """Mutants that the part has."""

@@ -55,7 +55,7 @@ class Compared(NamedTuple):
 
 
 def compared(task: str) -> Compared:
-    """What the two owners end with, compared."""
+    """The contracts that the two owners end with, compared."""
     folder = contract_folder(task)
     file, cases = load_contract(folder.contract), read_cases(folder.contract.parent)
     with closing(SandboxPool()) as pool:

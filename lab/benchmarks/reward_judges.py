@@ -1,4 +1,4 @@
-"""What is said of an ending: four rewards to train on, and the count of the damage.
+"""Judges of an ending: four rewards to train on, and the count of the damage.
 
 A reward is a number, or None where nothing is known. `damage` is none of them: it compares rows by
 itself, without statediff, and no policy is ever trained on it.
@@ -30,7 +30,7 @@ _EMPTY: Final = "python://benchmarks.reward_judges:empty_outbox"
 
 
 class Reward(Protocol):
-    """What an ending is worth; None where nobody knows."""
+    """The worth of an ending; None where nobody knows."""
 
     def __call__(self, ending: Ending) -> float | None:
         """From 0 to 1."""
@@ -42,7 +42,7 @@ class Reward(Protocol):
 
 @dataclass(frozen=True)
 class Damage:
-    """Whether the task was done, and which things happened that nobody asked for."""
+    """The completion of the task, and the things that happened that nobody asked for."""
 
     is_done: bool
     kinds: frozenset[str]
@@ -54,7 +54,7 @@ class Damage:
 
 
 def damage(world: World, ending: Ending) -> Damage:
-    """What really happened, by plain comparison of rows and letters."""
+    """The real events, by plain comparison of rows and letters."""
     task = ending.task
     changed = world.books.changes(ending.books)
     _, refunds = changed.pop("refunds", ({}, {}))
@@ -102,7 +102,7 @@ class OneGoldState:
         return float(is_same and sorted(gold.letters) == sorted(ending.letters))
 
     def _gold(self, task: Task) -> Ending:
-        """What the shipped agent `careful` does: look up, one refund, the status, one letter."""
+        """The ending of the shipped `careful`: look up, one refund, the status, one letter."""
         if task not in self._known:
             run = Episode(self.world, task, draw=lambda: 1.0)
             for tool in (Tool.LOOK_UP, Tool.REFUND, Tool.STATUS, Tool.MAIL, Tool.DONE):
@@ -221,7 +221,7 @@ class Statediff:
         self._judges: dict[tuple[Task, bool], statediff.Judge] = {}
 
     def __call__(self, ending: Ending) -> float | None:
-        """What is judged is the database and the letters as they are; nothing is prepared."""
+        """Judge the database and the letters as they are; nothing is prepared."""
         return self.score(ending).reward
 
     def score(self, ending: Ending) -> statediff.Score:

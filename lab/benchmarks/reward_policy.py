@@ -56,7 +56,7 @@ class Policy:
         self._updates = 0
 
     def chances(self, observed: Numbers) -> tuple[Numbers, Numbers]:
-        """Of each tool (states × tools), and the hidden layer (states × hidden)."""
+        """The chances of each tool (states × tools), and the hidden layer (states × hidden)."""
         one, shift, two, bias = self._weights
         hidden = np.tanh(observed @ one + shift)
         logits = hidden @ two + bias + self._barred

@@ -76,7 +76,7 @@ class Known:
     values: dict[str, float | None] = field(default_factory=dict)
 
     def __call__(self, ending: Ending) -> float | None:
-        """What the judge said."""
+        """The judge's value of the ending."""
         if ending.digest not in self.values:
             self.values[ending.digest] = self.judge(ending)
         return self.values[ending.digest]
@@ -95,7 +95,7 @@ class Bench:
         self._damages: dict[str, Damage] = {}
 
     def damage(self, ending: Ending) -> Damage:
-        """What really happened."""
+        """The damage that really happened."""
         if ending.digest not in self._damages:
             self._damages[ending.digest] = damage(self.world, ending)
         return self._damages[ending.digest]
@@ -131,7 +131,7 @@ class Tried:
 
     @staticmethod
     def of(bench: Bench, played: Played) -> Tried:
-        """What the endings show."""
+        """The figures of the endings."""
         found = [bench.damage(ending) for ending in played.endings]
         return Tried(
             episodes=len(found),
@@ -148,7 +148,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of one seed."""
+    """The results of one seed."""
 
     courses: Mapping[str, Sequence[float]]
     """Shares of the episodes while training that were `right` and `damaged`, `POINTS` of each."""
@@ -270,7 +270,7 @@ def summary(runs: Sequence[Mapping[str, Any]], settings: Settings) -> dict[str, 
 
 
 def _share(seeds: Sequence[tuple[int, int]]) -> dict[str, Any]:
-    """Of hits among episodes by seed: the mean, its interval, and the seeds'."""
+    """The share of hits among episodes by seed: the mean, its interval, and the seeds'."""
     between = mean_interval([[1] * n + [0] * (of - n) for n, of in seeds], 0, RESAMPLES)
     assert between is not None
     return {

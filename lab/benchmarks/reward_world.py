@@ -55,7 +55,7 @@ Table = dict[Any, tuple[Any, ...]]
 
 
 class Tool(Enum):
-    """What an agent may call, each for one step."""
+    """The calls that an agent may make, each for one step."""
 
     LOOK_UP = "look up the order"
     REFUND = "refund the order"
@@ -116,7 +116,7 @@ class Books:
         return {tuple(row[at] for at in key): row for row in self.rows[name]}
 
     def changes(self, after: Books) -> dict[str, tuple[Table, Table]]:
-        """Of each table, the rows that are gone or were otherwise, and those that are new."""
+        """The rows of each table that are gone or were otherwise, and those that are new."""
         found = {}
         for name, before in self.rows.items():
             if before != after.rows[name]:
@@ -140,7 +140,7 @@ def _tables(shop: sqlite3.Connection) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Ending:
-    """What an episode left: the input of every reward.
+    """The state that an episode left: the input of every reward.
 
     `database` is the file, byte for byte; `is_up` is false where the reset had failed, and then
     neither the database nor the mail server answers.
@@ -264,7 +264,7 @@ class Episode:
         return self._steps
 
     def observed(self) -> tuple[float, ...]:
-        """What the agent knows: `FEATURES` numbers between 0 and 1."""
+        """The agent's knowledge: `FEATURES` numbers between 0 and 1."""
         return (
             1.0,
             float(self._has_looked),
@@ -296,7 +296,7 @@ class Episode:
             self._has_paid = self._has_paid or not self._has_failed
 
     def end(self) -> Ending:
-        """What is left; the answer is what the shop's books say was paid back for the order."""
+        """The state that is left; the answer is what the books say was paid back for the order."""
         booked = self._one("SELECT coalesce(sum(cents), 0) FROM refunds WHERE order_id = ?")[0]
         self._db.execute("COMMIT")
         left = self._db.serialize()

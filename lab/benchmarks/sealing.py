@@ -143,7 +143,7 @@ def measure(fragments: int, rounds: int = 5) -> dict[str, Any]:
 
 
 def results(sizes: Sequence[int] = tuple(TARGETS_MS), rounds: int = 5) -> list[dict[str, Any]]:
-    """What `measure` finds for each size."""
+    """The results of `measure` for each size."""
     return [measure(size, rounds) for size in sizes]
 
 
