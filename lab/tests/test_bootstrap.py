@@ -22,7 +22,7 @@ def study(tasks, hits, seed=0, resamples=2000):
 
 
 def test_the_draws_of_a_seed_stay_those_of_the_published_figures():
-    """Of the three modules that this one replaces; equal clusters are two draws, or one kind."""
+    """Figures of the three modules that this replaces; equal clusters are two draws or one kind."""
     apart, pooled = (ends(mean_interval(PAIRS, 7, 333, pools_equal=p)) for p in (False, True))
     assert apart == (0.3100441501103753, 0.4320752261339233)
     assert pooled == (0.30597014925373134, 0.4308230965521334)

@@ -77,7 +77,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def words(page: str) -> str:
-    """What the page says, without its markup."""
+    """The text of the page, without its markup."""
     body = re.sub(r"<title>.*?</title>", "", page[page.index("<body>") :])
     return " ".join(re.sub(r"<[^>]+>", " ", body).split())
 

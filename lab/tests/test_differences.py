@@ -1,4 +1,4 @@
-"""Where two trials of a case part: what is told, and what is not known and never claimed."""
+"""Differences of two trials of a case: what is told, and what is not known and never claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader sees who has one evaluator alone: never what only another one shows."""
+"""The view of a reader who has one evaluator alone: never what only another one shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trials measure beside verdicts: exact means, C, levels, turns, and labels by agent."""
+"""The figures of trials beside verdicts: exact means, C, levels, turns, and labels by agent."""
 
 from collections.abc import Sequence
 from dataclasses import replace

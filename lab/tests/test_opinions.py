@@ -1,4 +1,4 @@
-"""What reviewers signed stands beside the figures of a store, and changes none of them."""
+"""Opinions that reviewers signed are beside the figures of a store, and change none of them."""
 
 import json
 from datetime import UTC, datetime, timedelta

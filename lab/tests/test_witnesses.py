@@ -74,7 +74,7 @@ def test_strangers_and_other_logs_are_refused(url: str) -> None:
 
 
 def test_two_at_once_never_take_a_log_back(tmp_path: Path) -> None:
-    """Of two histories of one size the witness signs one."""
+    """The witness signs one of two histories of one size."""
     for attempt in range(5):
         kept = witness(tmp_path / str(attempt))
         sides = [log_of(3), log_of(3, " B")]

@@ -94,7 +94,7 @@ def test_what_is_wrong_is_a_usage_error(statediff: Call, arguments: tuple[str, .
 
 
 def at_a_terminal(folder: Path, answers: str, *arguments: str) -> str:
-    """What the program shows to a person who types `answers`."""
+    """The output of the program to a person who types `answers`."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*PROGRAM, *arguments], cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs,

@@ -62,7 +62,7 @@ def line(**diff: Any) -> dict[str, Any]:
 
 
 def both(cases: AgentDiff, **diff: Any) -> tuple[bool, Judgement]:
-    """Whether the benchmark's rules pass the diff, and what the closed contract says of it."""
+    """True if the benchmark's rules pass the diff, and what the closed contract says of it."""
     run, _ = cases.run("library", line(**diff))
     trial = cases.prepare(run)
     judgement = judge_trial(trial).judgement

@@ -44,7 +44,7 @@ def fold(ground: Ground, **diff: Any) -> tuple[list[Any], list[Any]]:
 
 
 def short(edit: Edit) -> tuple[Any, Any]:
-    """What is told apart: the key columns and `copies`."""
+    """The parts that are told apart: the key columns and `copies`."""
 
     def row(record: Any) -> Any:
         if record is None:

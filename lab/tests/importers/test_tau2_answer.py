@@ -1,4 +1,4 @@
-"""What an agent said, and the claims about it."""
+"""An agent's answer, and the claims about it."""
 
 from __future__ import annotations
 

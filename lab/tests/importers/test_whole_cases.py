@@ -84,7 +84,7 @@ def test_corrected_verdicts_are_reproduced_and_readings_are_kept_apart(whole: Pa
 def test_a_prepared_contract_judges_every_recorded_run_as_evaluate_does(
     whole: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """What is worked out once changes nothing: verdicts, changes and findings are the same."""
+    """Work that is done once changes nothing: verdicts, changes and findings are the same."""
     found: list[bool] = []
 
     def both(

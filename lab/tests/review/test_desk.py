@@ -1,4 +1,4 @@
-"""What a reviewer may see and sign, and when."""
+"""The rights of a reviewer: what to see and sign, and when."""
 
 from __future__ import annotations
 

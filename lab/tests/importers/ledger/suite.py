@@ -102,7 +102,7 @@ class Ledger:
         return parse_contract(text, f"contract of {task}")
 
     def compat(self, run: RecordedRun, seeded: Sequence[SeededChange] = ()) -> Compat:
-        """Whether the accounts that the task names end as it says; the others are not looked at."""
+        """A pass if the accounts that the task names end as it says; no others are looked at."""
         after = {**self._accounts, **_balances(run.raw.get("after"), "after")}
         for change in seeded:
             after[str(change.key[0])] = None if change.after is None else change.after["balance"]
@@ -131,7 +131,7 @@ class Ledger:
         return RecordedRun(f"minimal:{task.name}", task, "", raw)
 
     def is_named(self, run: RecordedRun, change: SeededChange) -> bool:
-        """Whether the task names the account."""
+        """True if the task names the account."""
         return change.key[0] in self._tasks[run.task.name]
 
     def _changed(self, balances: Mapping[str, Any]) -> dict[str, Any]:
