@@ -1,1 +1,1 @@
-"""Where agents are trained and tested elsewhere: statediff as judge in other programs."""
+"""Hosts, which train and test agents elsewhere: statediff as judge in other programs."""

@@ -95,7 +95,7 @@ class BoxedRun:
         self._judge = await to_thread.run_sync(Judge, self._contract, files)
 
     async def after(self, box: Box) -> None:
-        """What the agent left is copied; what is given as a URL is read when it is judged.
+        """Copy what the agent left; what is given as a URL is read when it is judged.
 
         It may be awaited again, when the agent has gone on.
         """

@@ -126,7 +126,7 @@ def _copy_contract(task: TaskOf, pack: SandboxPack, into: Path) -> None:
 
 
 def _files(pack: SandboxPack) -> Iterable[Path]:
-    """What the sources of a sandbox are made of."""
+    """The files of the sources of a sandbox."""
     return [path.absolute() for source in pack.sources for path in source.files.values()]
 
 

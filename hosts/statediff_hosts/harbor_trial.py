@@ -162,7 +162,7 @@ def finish(folder: Path, reward: Path, bundle: Path) -> int:
 
 
 def main(words: list[str]) -> int:
-    """What the command line says."""
+    """Do what the command line says."""
     match words:
         case ["begin", folder, *case] if len(case) < 2:
             return begin(Path(folder), case[0] if case else None)

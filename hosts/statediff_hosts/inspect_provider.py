@@ -177,7 +177,7 @@ class StatediffSandbox(SandboxEnvironment):
         return content.decode("utf-8") if text else content
 
     def _path(self, file: str) -> Path:
-        """Where a file lies in the agent's folder; `PermissionError` for one that lies outside."""
+        """The place of a file in the agent's folder; `PermissionError` for one outside of it."""
         folder = self.held.trial.folder.resolve()
         place = (folder / file).resolve()
         if not place.is_relative_to(folder):

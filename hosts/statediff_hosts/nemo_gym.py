@@ -68,7 +68,7 @@ class ContractServer(SimpleResourcesServer):
         """The state of a session, as `statediff.judge` takes it."""
 
     def answer(self, body: ContractVerifyRequest) -> Any:
-        """What the agent said, as JSON; nothing unless a server says so."""
+        """The agent's answer, as JSON; nothing unless a server says so."""
         return NOT_GIVEN
 
     async def seed_session(

@@ -61,7 +61,7 @@ async def before(task: Named, trace: vf.Trace, runtime: vf.Runtime) -> None:
 
 
 async def after(task: Named, trace: vf.Trace, runtime: vf.Runtime) -> None:  # noqa: ARG001 - the host's signature
-    """What the agent left is copied; for `Task.finalize`."""
+    """Copy what the agent left; for `Task.finalize`."""
     await _run_of(trace).after(RuntimeBox(runtime))
 
 

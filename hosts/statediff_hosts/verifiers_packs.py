@@ -58,7 +58,7 @@ class ContractTaskData(vf.TaskData):
 
 
 class ContractTaskConfig(vf.TaskConfig):
-    """Of every task."""
+    """Settings of every task."""
 
     bundles: Path | None = None
     """A folder in which each rollout's bundle is kept."""
@@ -108,7 +108,7 @@ class PackTask(vf.Task[ContractTaskData, vf.State, ContractTaskConfig]):
 
 
 class ContractTasksConfig(vf.TasksetConfig):
-    """What is trained on."""
+    """The tasks that are trained on."""
 
     contracts: list[str] = Field(default_factory=lambda: ["shop"])
     """Packs, tasks of packs, contract files, and folders of them."""

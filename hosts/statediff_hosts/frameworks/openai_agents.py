@@ -32,7 +32,7 @@ def recorded(
 
 @dataclass
 class _Inside:
-    """What became of a tool's own function within one call of the tool."""
+    """The outcome of a tool's own function within one call of the tool."""
 
     was_called: bool = False
     error: BaseException | None = None

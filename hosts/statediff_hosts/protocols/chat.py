@@ -39,7 +39,7 @@ class RequestRefused(Exception):
 
 @dataclass(frozen=True)
 class ToolCall:
-    """What the model wants to be called; `arguments` is its own text, which may be no JSON."""
+    """A call that the model wants; `arguments` is its own text, which may be no JSON."""
 
     id: str
     name: str
@@ -257,7 +257,7 @@ def _usage(completion: Any) -> Usage:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the model said under one seed; or None, and why its server refused to ask it."""
+    """The model's words under one seed; or None, and why its server refused to ask it."""
 
     seed: int
     said: str | None

@@ -141,7 +141,7 @@ class _Talk:
         return f"the model had not answered after {agent.max_turns} turns"
 
     def bill(self) -> Usage:
-        """What the conversation took, with its cost where that is known."""
+        """The usage of the conversation, with its cost where that is known."""
         return replace(self._used, cost=self._agent.budget.prices.cost(self._used))
 
     def _call(self, said: ModelAnswer, context: str) -> None:

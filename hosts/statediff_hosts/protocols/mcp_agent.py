@@ -48,7 +48,7 @@ class McpAgent:
 
     @property
     def isolation(self) -> str:
-        """What was asked for, or the strongest that there is."""
+        """The isolation that was asked for, or the strongest that there is."""
         asked = self.program.isolation
         return isolation() if asked == NONE and not self.is_isolation_chosen else asked
 

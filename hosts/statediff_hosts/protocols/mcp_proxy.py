@@ -155,7 +155,7 @@ def _entry(what: str, name: str, raw: Any, environment: Mapping[str, str]) -> Se
 
 
 class Proxy:
-    """What stands between an agent and its servers, while `open` holds them."""
+    """The proxy between an agent and its servers, while `open` holds them."""
 
     def __init__(self, entries: Sequence[ServerEntry], recorder: Recorder) -> None:
         self._entries = entries
@@ -316,7 +316,7 @@ class Proxy:
     # ------------------------------------------------------------ all servers
 
     async def _gather(self, what: str, key: str) -> list[tuple[Upstream, Any]]:
-        """What every server lists; one that lists nothing of the kind, or is lost, adds none."""
+        """All that the servers list; one that lists nothing of the kind, or is lost, adds none."""
         found: list[tuple[Upstream, Any]] = []
         for server in self._servers.values():
             with contextlib.suppress(ToolError):
@@ -328,7 +328,7 @@ class Proxy:
 
 
 def _value_of(result: types.CallToolResult) -> Any:
-    """What a result says, as plain JSON: its structure, or its one text, or all of its parts."""
+    """The content of a result as plain JSON: its structure, or its one text, or all its parts."""
     whole = result.model_dump(mode="json", by_alias=True, exclude_none=True)
     _require_small(whole)
     if result.structured_content is not None:
@@ -380,7 +380,7 @@ class Upstream:
             return client
 
     async def ask(self, what: str, *arguments: Any, **more: Any) -> Any:
-        """What a method of the session returns; `ToolError` if the server is lost meanwhile."""
+        """The result of a method of the session; `ToolError` if the server is lost meanwhile."""
         client = await self.client()
         try:
             return await getattr(client, what)(*arguments, **more)
@@ -462,7 +462,7 @@ class Upstream:
 
 
 def _complaints(server: str) -> TextIO:
-    """Where a server may complain: escaped, bounded, and under its name on standard error.
+    """A stream for a server's complaints: escaped, bounded, and under its name on standard error.
 
     What an agent sends a server may come out there; it must not reach a terminal as it is.
     """

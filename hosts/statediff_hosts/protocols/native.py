@@ -102,7 +102,7 @@ class RecordingProxy:
 
     @property
     def url(self) -> str:
-        """Where the agent reaches the system now."""
+        """The address at which the agent reaches the system now."""
         user, at, _ = self._target.netloc.rpartition("@")
         return urlunsplit(self._target._replace(netloc=f"{user}{at}127.0.0.1:{self._port}"))
 
@@ -320,18 +320,18 @@ class _Call:
 
 
 def _values(message: _Message, name: str) -> list[str]:
-    """What the headers of this name say."""
+    """The values of the headers of this name."""
     sought = name.lower().encode()
     return [value.decode("latin-1") for each, value in message.headers if each == sought]
 
 
 def _value(message: _Message, name: str) -> str:
-    """What the first header of this name says; empty without one."""
+    """The value of the first header of this name; empty without one."""
     return next(iter(_values(message, name)), "")
 
 
 def _description(source: str, request: _Request) -> Described:
-    """What one request is, as a call."""
+    """The description of one request, as a call."""
     method, body = request.method, request.body
     path, _, query = request.target.partition("?")
     arguments: dict[str, Any] = {"path": path}
@@ -359,14 +359,14 @@ def _description(source: str, request: _Request) -> Described:
 
 
 def _wires() -> tuple[Wire, ...]:
-    """What the installed systems add to HTTP."""
+    """The additions of the installed systems to HTTP."""
     return tuple(plugin.wire() for plugin in plugins().values() if plugin.wire is not None)
 
 
 def _orders(
     request: _Request, pairs: list[tuple[str, str]]
 ) -> list[tuple[str, Mapping[str, ActionClass]]]:
-    """What a request asks for besides its method, each with what the words for it mean there."""
+    """The orders of a request besides its method, each with what the words for it mean there."""
     given = [(value, _ASKED) for name in _OVERRIDES for value in _values(request.head, name)]
     kind = _value(request.head, "Content-Type").partition(";")
     members: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""What a trial shows, with everything left out that differs between two runs of one agent."""
+"""The contents of a trial, with everything left out that differs between two runs of one agent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Attributed = dict[tuple[str, int] | None, Counter[str]]
 
 
 def both_ways(sandbox: EmbeddedSandbox, task: str, folder: Path) -> Attributed:
-    """What the agent of the task shows natively, which is what it shows through tools."""
+    """The native trial of the task's agent, which shows what its trial through tools shows."""
     act = TASKS[task]
     shown = []
     for way, agent in (("native", native(act)), ("mcp", ByMcp(act))):

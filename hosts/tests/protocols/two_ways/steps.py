@@ -1,4 +1,4 @@
-"""What the reference agent of every task does, told once: statements, requests, commits, mails.
+"""The acts of the reference agent of every task, told once: statements, requests, commits, mails.
 
 `Hands` carry the steps out: with the systems' own clients, or through the tools of an MCP server.
 """
@@ -21,7 +21,7 @@ class Hands(Protocol):
     """One way to reach the systems of the packs. A call of `change` is one transaction."""
 
     def rows(self, sql: str) -> Sequence[Mapping[str, Any]]:
-        """What a query gives; numbers may be text."""
+        """The rows of a query; numbers may be text."""
 
     def change(self, *statements: str) -> None: ...
 
