@@ -159,7 +159,7 @@ def serve(url: str, home: Path) -> None:
 
 
 def check(url: str, home: Path, said: list[int], counts: Counter[str]) -> None:
-    """What is wrong after a crash, once a gate has been opened again."""
+    """Count what is wrong after a crash, once a gate has been opened again."""
     for attempt in range(5):
         try:
             opened(url, home).close()

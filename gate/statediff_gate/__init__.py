@@ -25,7 +25,7 @@ else:
     }
 
     def __getattr__(name: str) -> Any:
-        """What the API calls by the name."""
+        """The object that the API calls by the name."""
         if name in _PLACES:
             return getattr(import_module(_PLACES[name]), name)
         raise AttributeError(f"module 'statediff_gate' has no attribute {name!r}")

@@ -267,7 +267,7 @@ class MariaDbGate:
     # ------------------------------------------------------------ what was done
 
     def _follow(self) -> tuple[Logged | None, bool]:
-        """What the log has of our transaction; whether others committed something."""
+        """Our transaction in the log; whether others committed something."""
         own, mine, has_others = self._there(self._own), None, False
         end = end_of_log(own)
         for found in read_log(self._url, self._place, end, LOG_SECONDS):
@@ -360,7 +360,7 @@ class MariaDbGate:
 
 
 def _net(entity: EntityType, changes: Iterable[Change]) -> Edits:
-    """What was there of the rows that changed, and what is there then."""
+    """The rows that changed, as they were before and as they are then."""
     if entity.is_keyless:
         gone = [c.old for c in changes if c.old is not None]
         return Edits(tuple(gone), tuple(c.new for c in changes if c.new is not None))

@@ -226,7 +226,7 @@ class Records:
 
 
 def _changes(captures: tuple[Capture, Capture]) -> list[Mapping[str, Any]]:
-    """What differs, as plain JSON."""
+    """The differences, as plain JSON."""
     return [*plain_diff(kernel.comparison(*captures).diff)["deltas"]]
 
 

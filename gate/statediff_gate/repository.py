@@ -46,7 +46,7 @@ _HEAD: Final = "HEAD"
 
 @dataclass
 class Pushes:
-    """What is known of the pushes of one run."""
+    """The known facts of the pushes of one run."""
 
     path: Path
     base: dict[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Pushes:
 
     @staticmethod
     def read(path: Path) -> Pushes | None:
-        """What the file says; None where there is none."""
+        """The content of the file; None where there is none."""
         try:
             said = json.loads(path.read_bytes())
         except FileNotFoundError:
@@ -138,7 +138,7 @@ def refs_of(path: Path) -> Refs:
 
 
 def places(refs: Refs) -> dict[str, str]:
-    """What each ref's file says, as text."""
+    """The content of each ref's file, as text."""
     return {
         os.fsdecode(name): ref.oid or (f"ref: {shown(ref.symbolic)}" if ref.symbolic else "?")
         for name, ref in refs.by_name.items()

@@ -1,4 +1,4 @@
-"""What a gate allows, holds and denies, and what a person may open."""
+"""Decisions of a gate: what it allows, holds and denies, and what a person may open."""
 
 import asyncio
 import json

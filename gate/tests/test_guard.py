@@ -48,7 +48,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def by(url: str) -> Iterator[tuple[Sql, Sql]]:
-    """What runs statements as the owner, and as the agent, in a shop made anew."""
+    """Functions that run statements as the owner, and as the agent, in a shop made anew."""
     import psycopg  # noqa: PLC0415 - of servers alone
 
     with psycopg.connect(url, autocommit=True) as owner:

@@ -74,7 +74,7 @@ class TestMail(AdapterSuite):
         return Letters("outbox", f"smtp://127.0.0.1:{place[0].smtp_port}", place[1])
 
     def look(self, place: tuple[OutboxProcess, Path], like: State | None) -> State:
-        """What the next server has, with the times at which the gate got it."""
+        """The messages of the next server, with the times at which the gate got them."""
         kept = [json.loads(each.read_bytes()) for each in place[1].glob("*[0-9a-f].json")]
         kept.sort(key=lambda each: each["received_at_ns"])
         alike, found = ("sender", "recipients", "raw"), place[0].control.messages()

@@ -53,7 +53,7 @@ class Alerts:
         self._waiting.put(record)
 
     def close(self) -> None:
-        """What waits was tried once more; what was not delivered waits for the next start."""
+        """Try once more what waits; what is not delivered waits for the next start."""
         self._is_closing.set()
         self._waiting.put(None)
         self._thread.join()

@@ -57,7 +57,7 @@ class Checkpoint:
         self._path = self.folder / f"{slot}.json"
 
     def load(self) -> Head | None:
-        """What was kept last; None where nothing was."""
+        """The head that was kept last; None where none was."""
         if not self._path.exists():
             return None
         document: Any = read(self._path.read_bytes(), str(self._path))

@@ -78,7 +78,7 @@ _ERASE_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """What is watched, and how."""
+    """The source that is watched, and how."""
 
     source: str
     url: str
@@ -93,7 +93,7 @@ class Watch:
 
 @dataclass
 class Seen:
-    """What a guard did since it started."""
+    """The counts of a guard since it started."""
 
     others: int = 0
     decisions: dict[str, int] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Guard:
 
     @property
     def position(self) -> str:
-        """What the slot keeps the log from."""
+        """The position from which the slot keeps the log."""
         return self._head.position
 
     def _one(self, question: str, *values: str) -> Any:
@@ -277,7 +277,7 @@ class Guard:
         self._deciding.require(Capture((self._course.world("before"),)))
 
     def _read_records(self) -> None:
-        """What has a record already, and what nobody was informed of."""
+        """Read which transactions have a record already, and which nobody was informed of."""
         self._decided: dict[int, str] = {}
         untold: list[Any] = []
         last = self._alerts.last
@@ -452,7 +452,7 @@ class Guard:
         return decision
 
     def _lines(self, found: Logged) -> list[Mapping[str, Any]]:
-        """What the log says of the rows of a transaction that cannot be read whole."""
+        """The log's lines on the rows of a transaction that cannot be read whole."""
         return [self._line(row) for row in found.rows[:MOST_CHANGES]]
 
     def _line(self, row: RowLine) -> Mapping[str, Any]:

@@ -73,7 +73,7 @@ LIMIT 1
 
 @dataclass(frozen=True)
 class Shape:
-    """What the tables are like, as far as rows in the log are read by it."""
+    """The shape of the tables, as far as rows in the log are read by it."""
 
     tables: tuple[tuple[str, ...], ...]
     """Number, schema, name and form of each."""

@@ -25,7 +25,7 @@ _SAY_SECONDS: Final = 5.0
 
 
 class Stream:
-    """What a slot delivers from a position on. Raises `psycopg.Error`."""
+    """The changes that a slot delivers from a position on. Raises `psycopg.Error`."""
 
     def __init__(self, url: str, slot: str, at: int) -> None:
         self.position = self.kept = at

@@ -95,7 +95,7 @@ def quarantine(place: Path) -> list[str]:
 
 
 def _git(folder: Path, *words: str) -> None:
-    """What git does in the folder. Raises `Refused`."""
+    """Run git in the folder. Raises `Refused`."""
     asked = ("git", "-C", str(folder), *words)
     given = {**os.environ, **_PERSON}
     done = subprocess.run(asked, check=False, capture_output=True, text=True, env=given)
