@@ -77,7 +77,7 @@ def acknowledge(
 ) -> Capture:
     """The capture after, with what was acknowledged where the contract calls that sufficient."""
     rules = {} if contract is None else contract.content.evidence
-    sources = frozenset(s for s, rule in rules.items() if rule.acknowledgement == "sufficient")
+    sources = frozenset(s for s, rule in rules.items() if rule.over == "acknowledged")
     if not sources:
         return after
 

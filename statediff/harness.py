@@ -114,7 +114,7 @@ class Task:
         inputs = {name: plain_value(raw) for name, raw in contract.inputs.items()}
         template = contract.prompt or contract.intent
         if contract.turns:  # nobody tells an agent what will be said later
-            template = "\n\n".join(filter(None, (contract.prompt, contract.turns[0].say)))
+            template = "\n\n".join(filter(None, (contract.prompt, contract.turns[0].prompt)))
         named = {name for name in placeholders(template) if name in inputs}
         told = {name: inputs[name] for name in sorted(named)}
         return Task(spoken(template, inputs), told, contract.answer.form)

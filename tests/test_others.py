@@ -108,7 +108,7 @@ def test_a_contract_with_turns_is_refused_where_others_work(
 ) -> None:
     text = (
         RESTOCK / "contract.yaml"
-    ).read_text() + "turns:\n  - {say: Go on., require: ['true']}\n"
+    ).read_text() + "turns:\n  - {prompt: Go on., require: ['true']}\n"
     file = parse_contract(text.encode(), str(RESTOCK / "contract.yaml"))
     with pytest.raises(UsageError, match="take a sandbox without `others`"):
         tried(shop, file, "atomic", tmp_path / "t")

@@ -215,8 +215,8 @@ def test_a_call_that_breaks_a_rule_is_for_good_and_one_that_may_follow_is_not(
 
 def test_the_gate_of_a_turn_is_for_good_once_the_user_has_spoken_again():
     body = (
-        "turns:\n  - {say: Hi, require: ['count(c for c in calls) > 0']}\n"
-        "  - {say: Ho, require: ['count(c for c in calls) > 0']}\n"
+        "turns:\n  - {prompt: Hi, require: ['count(c for c in calls) > 0']}\n"
+        "  - {prompt: Ho, require: ['count(c for c in calls) > 0']}\n"
     )
     assert not after_calls(body, log(turns=(Turn("Hi", 0),))).is_lost
     assert after_calls(body, log(turns=(Turn("Hi", 0), Turn("Ho", 0)))).is_lost

@@ -21,8 +21,8 @@ BODY = """\
 forbid: [{delete: item}]
 allow: [{any: item}]
 turns:
-  - {say: one, require: ["all(i.n < 9 for i in now.item)"]}
-  - {say: two, require: ["all(i.n == 3 for i in now.item)"]}
+  - {prompt: one, require: ["all(i.n < 9 for i in now.item)"]}
+  - {prompt: two, require: ["all(i.n == 3 for i in now.item)"]}
 """
 SPOKEN = (Turn("one", 0, "done"), Turn("two", 0, "done"))
 LOOK, SET = call("look", READ, at="7"), call("set", to=3)

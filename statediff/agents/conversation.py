@@ -117,7 +117,7 @@ class Conversation:
         """Turn → how often the simulated user was asked."""
         written = scene.file.content.inputs
         self._inputs = {name: plain_value(raw) for name, raw in written.items()}
-        self._said = [_Said(spoken(self._turns[0].say, self._inputs), 1, 1, 0)]
+        self._said = [_Said(spoken(self._turns[0].prompt, self._inputs), 1, 1, 0)]
         self.failure: Exception | None = None
         """A failure around the agent while the user was to speak."""
 
@@ -204,11 +204,11 @@ class Conversation:
         gate = turn.id or f"turns-{number}"
         is_open = turn.repair is not None and at.attempt <= turn.repair.count
         if turn.repair is not None and is_open and truths[gate] is Truth.FAILS:
-            return self._say(self._filled(turn.repair.say), number, at.attempt + 1, calls)
+            return self._say(self._filled(turn.repair.prompt), number, at.attempt + 1, calls)
         if is_last:
             self._is_over = True
             return None
-        return self._say(self._filled(self._turns[number].say), number + 1, 1, calls)
+        return self._say(self._filled(self._turns[number].prompt), number + 1, 1, calls)
 
     def _filled(self, text: str) -> str:
         return spoken(text, self._inputs)
@@ -232,9 +232,9 @@ class Conversation:
     def _by_rule(self, number: int, turn: WrittenTurn, truths: Mapping[str, Truth]) -> str | None:
         name = turn.id or f"turns-{number}"
         for at, rule in enumerate(turn.replies, start=1):
-            holds = rule.when is not None and truths[f"{name}/replies-{at}"] is Truth.HOLDS
+            holds = rule.on is not None and truths[f"{name}/replies-{at}"] is Truth.HOLDS
             if holds and self._may(number, at, rule):
-                return rule.say
+                return rule.prompt
         return None
 
     def _may(self, number: int, at: int, rule: ReplyRule) -> bool:
@@ -248,7 +248,7 @@ class Conversation:
             return None
         self._simulated[number] = spoke + 1
         said = [(each.message, each.reply) for each in self._said]
-        aim = self._filled(self._turns[number - 1].say)
+        aim = self._filled(self._turns[number - 1].prompt)
         return self._scene.simulated.answer(aim, said)
 
 

@@ -242,11 +242,9 @@ def _used(schema: Schema, seen: Examples) -> dict[str, Mapping[str, Value]]:
     found: dict[str, Mapping[str, Value]] = {}
     for name, profile in profiles_of(schema.by_name).items():
         whose = profile.user
-        users = [_users(whose, _run(run)) for run in seen.right] if whose else []
+        users = [_users(whose, _run(run)) for run in seen.right]
         common = set.intersection(*users) if users else set[Value]()
-        if whose is None:
-            found[name] = {}
-        elif len(common) == 1 or not seen.every:
+        if len(common) == 1 or not seen.every:
             found[name] = {whose.input: common.pop() if common else _nobody(schema, whose)}
     return found if all(run.timeline for run in seen.every) else {}
 

@@ -51,11 +51,11 @@ access:
       where: it.id == 1009
       cite: true
   cite: sources
-  reads:
+  actions:
     - {tool: outbox_send, because: it takes a message and tells nothing}
 """
 READING = CONTRACT.replace(b"require:\n  - id: told\n    create: message\n", b"noop: true\n")
-READING = READING[: READING.index(b"  reads:")]
+READING = READING[: READING.index(b"  actions:")]
 """Nothing may change, and orders alone may be read."""
 PROGRAM = Path(__file__).parent / "answer_by_mcp.py"
 

@@ -59,13 +59,13 @@ require:
   - {id: noted, create: file, where: it.path == input.note}
 turns:
   - id: close
-    say: Close ticket {ticket}.
+    prompt: Close ticket {ticket}.
     require:
       - now.ticket[input.ticket].status == "closed"
       - all(f.path != "why.txt" for f in now.file)
     REPAIR
   - id: note
-    say: Now write a note.
+    prompt: Now write a note.
     require:
       - any(f.path == "why.txt" for f in now.file)
       - contains(reply, "note")
@@ -75,7 +75,7 @@ RIGHT = [[[CLOSE], None, "It is closed."], [[], "Because.", "I wrote a note."]]
 WRONG = [[[CLOSE], "Because.", "It is closed."], [[], None, "I wrote a note."]]
 """All that is required is there in the end: only the gate of the first turn sees the haste."""
 UNHEARD = [[[CLOSE], "Because.", None]]
-REPAIR = "replies: [{say: 'Ticket {ticket} is open still.', count: 2}]"
+REPAIR = "replies: [{prompt: 'Ticket {ticket} is open still.', count: 2}]"
 LATE = [[[], None, "Done."], [[CLOSE], None, "Done now."], *RIGHT[1:]]
 
 
@@ -378,10 +378,10 @@ def test_a_rule_answers_where_it_holds_and_no_oftener_than_it_may(
     desk: Any, tmp_path: Path
 ) -> None:
     rules = """replies:
-      - when: contains(reply, "which") and now.ticket[8].status == "open"
-        say: Number {ticket}.
-      - {when: 'SOMETIMES and contains(reply, "which")', say: never, count: 3}
-      - {when: 'contains(reply, "why")', say: Because., count: 2}"""
+      - on: contains(reply, "which") and now.ticket[8].status == "open"
+        prompt: Number {ticket}.
+      - {on: 'SOMETIMES and contains(reply, "which")', prompt: never, count: 3}
+      - {on: 'contains(reply, "why")', prompt: Because., count: 2}"""
     heard: list[Any] = []
 
     def agent(trial: Trial) -> None:
@@ -402,8 +402,8 @@ def test_a_rule_answers_where_it_holds_and_no_oftener_than_it_may(
 def test_what_is_not_known_is_neither_followed_nor_repaired(desk: Any, tmp_path: Path) -> None:
     """What a program called nobody recorded, so that it made no call is not known."""
     rules = """replies:
-      - {when: 'count(c for c in calls) == 0', say: never}
-      - {say: never, count: 3}"""
+      - {on: 'count(c for c in calls) == 0', prompt: never}
+      - {prompt: never, count: 3}"""
     text = CONTRACT.replace("REPAIR", rules).replace(
         'now.ticket[input.ticket].status == "closed"', "count(c for c in calls) == 3"
     )
@@ -485,7 +485,7 @@ def test_each_gate_is_judged_on_the_state_that_its_turn_left(
     """A table with a feed and a folder without one; what was undone and done again, too."""
     head = CONTRACT.split("turns:\n", maxsplit=1)[0]
     turns = "".join(
-        f"  - {{id: turn{n}, say: Turn {n}., require: ['{KINDS[kind]}']}}\n" for n in (1, 2, 3)
+        f"  - {{id: turn{n}, prompt: Turn {n}., require: ['{KINDS[kind]}']}}\n" for n in (1, 2, 3)
     )
     yes, no = ("close", "open") if kind == "closed" else ("note", "erase")
     is_so, expected = False, []
@@ -525,7 +525,7 @@ def test_lint_names_the_input_that_a_message_lacks() -> None:
     told = {each.code: each for each in wording(parse_contract(text.encode(), "c.yaml").source)}
     assert (
         told["prompt-unknown-input"].line
-        == text.splitlines().index("    say: Close {tickets}.") + 1
+        == text.splitlines().index("    prompt: Close {tickets}.") + 1
     )
     assert "{tickets}" in told["prompt-unknown-input"].message
 

@@ -60,7 +60,7 @@ require:
 evidence:
   till: {WORD}
 """
-SUFFICIENT = "{acknowledgement: sufficient}"
+SUFFICIENT = "{over: acknowledged}"
 
 
 @pytest.fixture

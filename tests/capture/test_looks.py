@@ -114,7 +114,7 @@ def test_a_change_that_no_call_left_is_a_gap(running, tmp_path):
 
 
 def test_effects_in_a_database_and_in_a_folder_are_in_the_order_of_their_calls(running, tmp_path):
-    text = FILES + "steps: [{id: c, effect: create team, before: create report}]\n" + OPEN
+    text = FILES + "steps: [{id: c, on: create team, before: create report}]\n" + OPEN
     made = (
         ("accounts_db_execute", {"statements": ["INSERT INTO teams VALUES (99, 'New', 1, 2)"]}),
         ("exports_write", {"path": "new.csv", "content": "1"}),

@@ -37,7 +37,7 @@ access:
     wiki: {type: page, at: it.sent}
   evidence:
     - id: looked
-      when: answer.exists == false
+      on: answer.exists == false
       in:
         - in: wiki
           where: it.kind == "note"
@@ -77,10 +77,10 @@ def bound(body: str) -> BoundAccess:
         ("cite: true", "count: 0", "how many suffice, from 1"),
         ("id: looked", "id: access", "a clause that every contract has"),
         ("      in:\n", "      cite: true\n      in:\n", "evidence `in` one subsystem"),
-        ("cite: sour", "reads: [{tool: a, at: result.x}]\n  cite: sour", "needs `in` and `at` or"),
-        ("cite: sour", "reads: [{tool: a, in: wiki, at: x}]\n  cite: sour", "a path in a call"),
-        ("cite: s", "reads: [{tool: a, in: wikis, at: result}]\n  cite: s", "no subsystem `wikis`"),
-        ("cite: sour", "reads: [{tool: a}]\n  cite: sour", "where it shows nothing, `because`"),
+        ("cite: sour", "actions: [{tool: a, at: result.x}]\n  cite: sour", "needs `in` and `at`"),
+        ("cite: sour", "actions: [{tool: a, in: wiki, at: x}]\n  cite: sour", "a path in a call"),
+        ("cite: s", "actions: [{tool: a, in: wikis, at: result}]\n  cite: s", "subsystem `wikis`"),
+        ("cite: sour", "actions: [{tool: a}]\n  cite: sour", "where it shows nothing, `because`"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_said_with_its_place(old: str, new: str, message: str) -> None:

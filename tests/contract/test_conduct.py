@@ -29,20 +29,20 @@ def step(text: str) -> str:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (step("id: x"), "needs one of always, on, effect, where"),
+        (step("id: x"), "needs one of always, on, where"),
         (step("always: exists(now.item[1])\non: a\nthat: 1 == 1"), "names both always and on"),
         (step("on: a"), "`on` needs `that`"),
         (step("where: call.tool == 'a'"), "`where` needs `count`"),
         (step("always: exists(now.item[1])\nthat: 1 == 1"), "`that` belongs to `on`"),
-        (step("effect: create item"), "`effect` needs `before`"),
-        (step("always: exists(now.item[1])\nbefore: create item"), "`before` belongs to `effect`"),
+        (step("on: create item"), "`on` needs `that` or `before`"),
+        (step("always: exists(now.item[1])\nbefore: create item"), "`before` belongs to `on`"),
         (step("always: exists(now.item[1])\ncount: 1"), "`count` belongs to `where`"),
         (step("on: a\nthat: 1 == 1\nduring: calls"), "`during` belongs to `always`"),
-        (step("effect: make item\nbefore: create user"), "an operation and a type"),
-        (step("effect: create itm\nbefore: create user"), "unknown entity type `itm`"),
-        (step("effect: create item\nbefore: create item"), "cannot come before itself"),
-        (step("on: {}\nthat: 1 == 1"), "needs `tool`, `class` or both"),
-        (step("on: {class: reads}\nthat: 1 == 1"), "`class`: expected one of `read`"),
+        (step("on: make item\nbefore: create user"), "an operation and a type"),
+        (step("on: create itm\nbefore: create user"), "unknown entity type `itm`"),
+        (step("on: create item\nbefore: create item"), "cannot come before itself"),
+        (step("on: {}\nthat: 1 == 1"), "needs `tool`, `classes` or both"),
+        (step("on: {classes: [reads]}\nthat: 1 == 1"), "`classes`, item 1: expected one of `read`"),
         (step("where: call.tool == 'a'\ncount: {min: 0}"), "any number of calls is no assertion"),
         (step("where: call.tool == 'a'\ncount: {min: 2, max: 1}"), "max is below min"),
         (step("always: exists(after.item[1])"), "does not read `now`"),
@@ -64,15 +64,15 @@ def step(text: str) -> str:
             "actions: {allow: {tool: [a]}, forbid: {tool: [a]}}\n",
             "`a` is both allowed and forbidden",
         ),
-        ("turns:\n  - {say: Hi}\n", "missing key `require`"),
-        ("turns:\n  - {say: Hi, require: []}\n", "a list of conditions"),
-        ("turns:\n  - {say: Hi, require: ['reply']}\n", None),
+        ("turns:\n  - {prompt: Hi}\n", "missing key `require`"),
+        ("turns:\n  - {prompt: Hi, require: []}\n", "a list of conditions"),
+        ("turns:\n  - {prompt: Hi, require: ['reply']}\n", None),
         (
-            "turns:\n  - {say: Hi, replies: [{say: a}, {say: b}], require: ['reply']}\n",
+            "turns:\n  - {prompt: Hi, replies: [{prompt: a}, {prompt: b}], require: ['reply']}\n",
             "it is last",
         ),
-        ("turns:\n  - {say: Hi, require: ['call.tool == \"a\"']}\n", "`call` belongs to steps"),
-        ("turns:\n  - {say: Hi, require: [exists(now.item[1])]}\n", "on a line of its own"),
+        ("turns:\n  - {prompt: Hi, require: ['call.tool == \"a\"']}\n", "`call` belongs to steps"),
+        ("turns:\n  - {prompt: Hi, require: [exists(now.item[1])]}\n", "on a line of its own"),
         ("require:\n  - that: count(c for c in calls) == 0\n", "`calls` belongs to steps"),
         ("require:\n  - that: exists(now.item[1])\n", "`now` belongs to steps"),
     ],
@@ -87,7 +87,7 @@ def test_what_is_wrong_is_said(body: str, message: str | None) -> None:
 
 def test_ids_are_distinct_across_sections() -> None:
     body = "steps:\n  - id: same\n    always: exists(now.item[1])\n"
-    both = body + "turns:\n  - id: same\n    say: Hi\n    require:\n      - exists(now.item[1])\n"
+    both = body + "turns:\n  - id: same\n    prompt: Hi\n    require: ['true']\n"
     with pytest.raises(ContractError, match="expected an id of its own, found `same` again"):
         parse_contract(contract(both).encode(), "c.yaml")
     named = "steps:\n  - id: actions-allow\n    always: exists(now.item[1])\n"

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+from pydantic import BaseModel
 from ruamel.yaml import YAML
 
+from statediff.contract.document.contract import ContractDocument
 from statediff.contract.document.jsonschema import (
     contract_schema,
     sandbox_schema,
     state_schema_schema,
 )
+from statediff.contract.yaml.reader import read_document
+from statediff.contract.yaml.shape import as_model
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLISHED = [
@@ -40,6 +45,40 @@ def test_the_published_schema_is_the_one_of_the_code_and_true_of_what_is_shipped
     assert shipped
     for path in shipped:
         jsonschema.Draft202012Validator(published).validate(read(path))
+
+
+BY_IMPORTERS = {"by"}
+"""Two of the imported packs, `tau2/mock` and `tau2/telecom`, say what the simulated user may do."""
+
+
+def test_each_of_eighty_keys_is_used_by_two_contracts_or_a_whole_example() -> None:
+    shape = contract_schema()
+    known = {
+        key for part in (shape, *shape["$defs"].values()) for key in part.get("properties", ())
+    }
+    assert len(known) <= 80
+    shipped = Counter(key for path in ROOT.glob(PUBLISHED[0][2]) for key in set(used(path)))
+    examples = ROOT / "docs" / "examples"
+    whole = [*examples.glob("*/contract.yaml"), *examples.glob("reads/[cp]*.yaml")]
+    shown = {key for path in whole for key in used(path)}
+    assert known == {key for key in shipped if shipped[key] > 1} | shown | BY_IMPORTERS
+
+
+def used(path: Path) -> Iterator[str]:
+    """The keys of the language that a contract says, and none of its author's names."""
+    parts: list[Any] = [as_model(read_document(path.read_bytes(), path.name), ContractDocument)]
+    while parts:
+        match parts.pop():
+            case BaseModel() as part:
+                for name in part.model_fields_set & type(part).model_fields.keys():
+                    yield type(part).model_fields[name].alias or name
+                    parts.append(getattr(part, name))
+            case dict() as named:
+                parts += named.values()
+            case tuple() as several:
+                parts += several
+            case _:
+                pass
 
 
 def test_a_misspelt_key_is_invalid_by_the_published_schema() -> None:

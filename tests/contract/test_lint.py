@@ -441,7 +441,7 @@ def test_bytes_and_empty_files(shop: Capture) -> None:
         ('on: {tool: refund}\n    that: call.n == 1 and any(c.tool in ["a"] for c in calls)', True),
         ('on: refund\n    that: not any(c.tool == "refund" for c in calls)', False),
         (
-            'on: {class: permission-change}\n    that: any(c.tool == "look" for c in calls)',
+            'on: {classes: [permission-change]}\n    that: any(c.tool == "look" for c in calls)',
             False,
         ),
         ("on: refund\n    that: all(w.position < r.position for w in calls for r in calls)", False),

@@ -116,7 +116,7 @@ actions: {forbid: {tools: [drop]}}
 
 def test_keys_that_have_another_name_now_are_written_so_and_nothing_else_changes() -> None:
     new = fixed(contract(OLD).encode(), "c.yaml").decode()
-    names = {"as_of": "at", "participation": "authorized_by", "citations": "cite", "user": "say"}
+    names = {"as_of": "at", "participation": "authorized_by", "citations": "cite", "user": "prompt"}
     names |= {"then": "require", "calls": "where", "tools": "tool"}
     expected = OLD
     for old, name in names.items():

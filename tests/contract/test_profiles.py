@@ -134,7 +134,7 @@ def test_a_login_is_of_the_user_and_of_the_run(
 def test_a_profile_of_ones_own_is_a_file_beside_the_contract(tmp_path: Path) -> None:
     (tmp_path / "profiles").mkdir()
     (tmp_path / "profiles" / "shop@2.yaml").write_text(
-        "about: A visit is counted.\ntables: [visit]\ninputs: {page: null}\n"
+        "inputs: {page: null}\n"
         'allow:\n  - id: seen\n    update: visit\n    where: it.id == "{page}"\n    fields: [hits]\n'
     )
     path = tmp_path / "contract.yaml"
@@ -153,8 +153,8 @@ def test_a_profile_of_ones_own_is_a_file_beside_the_contract(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("used", "text", "said"), [
     ("own@1", b"\xff: 1", "own@1.yaml:1:1: expected UTF-8 text, found byte 0xff"),
-    ("own@1", b"---\nabout: 5\n", "own@1.yaml:2:8: `about`: expected text, found 5"),
-    ("own@1", b"---\nabout: On a page.\ntables: [t]\nallow: [{update: t, where: '{page}'}]\n",
+    ("own@1", b"---\nallow: 5\n", "own@1.yaml:2:8: `allow`: expected a list, found 5"),
+    ("own@1", b"---\nallow: [{update: t, where: '{page}'}]\n",
      "contract.yaml:6:6: expected a plain word or number as the input `page`, found `nothing`"),
     ("other@1", b"", "expected a profile, found `other@1`; there are django@1"),
     ("../own", b"", "`use`: expected a profile, or a list: name@version, found the text `../own`"),

@@ -125,7 +125,7 @@ def test_a_null_run_ended_by_itself() -> None:
 
 
 def test_a_turn_is_judged_before_the_run_ends() -> None:
-    text = CLOSED + 'turns:\n  - {say: Close it., require: ["run.exit_code == 0"]}\n'
+    text = CLOSED + 'turns:\n  - {prompt: Close it., require: ["run.exit_code == 0"]}\n'
     with pytest.raises(ContractError, match="a turn is judged before the run ends"):
         statediff.judge(text, BEFORE, AFTER)
 

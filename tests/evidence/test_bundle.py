@@ -103,7 +103,7 @@ allow:
 evidence: {db: {history: required}}
 steps:
   - {id: positive, always: 'all(i.n > 0 for i in now.item)'}
-  - {id: first, effect: create item, before: update item}
+  - {id: first, on: create item, before: update item}
 """
 
 

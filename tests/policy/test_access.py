@@ -66,12 +66,12 @@ access:
     tickets: {type: ticket, at: it.opened}
   evidence:
     - id: looked
-      when: answer.exists == false
+      on: answer.exists == false
       in:
         - in: wiki
           where: it.kind == "note"
     - id: the-report
-      when: answer.exists == true
+      on: answer.exists == true
       in: wiki
       where: it.kind == "report"
       cite: true
@@ -126,12 +126,12 @@ def verdict(*args: Any, **more: Any) -> Verdict:
     return judged(*args, **more).judgement.verdict
 
 
-READERS = """  reads:
+READERS = """  actions:
     - {tool: open_page, in: wiki, at: arguments.page}
     - {tool: list_pages, in: wiki, at: "result.pages[].id"}
     - {tool: open_ticket, in: tickets, at: result.ticket}
 """
-MORE_READERS = """  reads:
+MORE_READERS = """  actions:
     - {tool: open_meeting, in: zoom, at: arguments.id}
     - {tool: open_ticket, in: tickets, at: result.ticket}
     - {tool: list_meetings, in: zoom, at: "result[].id"}
@@ -144,7 +144,7 @@ TAKING_PART = CONTRACT.replace(
     "zoom: {type: meeting, at: it.sent, authorized_by: \"it.by == 'patty'\"}",
 )
 TWO_REPORTS = CONTRACT.replace("      cite: true\n", "      count: 2\n")
-ALWAYS = CONTRACT.replace("      when: answer.exists == true\n", "")
+ALWAYS = CONTRACT.replace("      on: answer.exists == true\n", "")
 ANY_REPORTS = [page(f"r{n}", n, "report") for n in range(3)]
 END, ZONE = datetime(2026, 3, 5, 23, 59, tzinfo=UTC), timedelta(hours=2)
 PAGES = call("list_pages", READ, result=Map.of({"pages": tuple(Map.of({"id": n}) for n in "abc")}))
@@ -198,7 +198,7 @@ TO_TALK = log(*COVERED, fetch("wiki:t"))
              NO, DIVERGE),
         case("tools that show nothing can be set aside with a reason",
              log(*COVERED, call("write")), NO, MATCH,
-             body=CONTRACT + "  reads: [{tool: write, because: it answers with a number only}]\n"),
+             body=CONTRACT + "  actions: [{tool: write, because: it answers with a number}]\n"),
         case("another system's own tools count where the contract ties them to artifacts",
              log(PAGES, *OPENED), NO, MATCH, body=CONTRACT + READERS),
         case("what its own tools read may be too late",
@@ -394,7 +394,7 @@ def test_a_window_shows_citations_and_leaves_open_what_was_read() -> None:
 
 
 def test_reads_and_writes_of_one_trial_are_judged_together() -> None:
-    body = CONTRACT + "  reads: [{tool: write, because: it tells nothing}]\n"
+    body = CONTRACT + "  actions: [{tool: write, because: it tells nothing}]\n"
     before, after = world(*NOTES), world(*NOTES, page("new", 1))
     trace = log(*COVERED, call("write"))
     extra = run(body, before, after, trace=trace, answer=NO)

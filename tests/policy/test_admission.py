@@ -90,9 +90,7 @@ def test_a_refused_reading_finds_no_violation_either() -> None:
 
 
 def test_an_acknowledgement_counts_where_the_contract_says_that_it_suffices() -> None:
-    assert judge_with("{acknowledgement: sufficient}", after={"acknowledgement": True}).verdict is (
-        MATCH
-    )
+    assert judge_with("{over: acknowledged}", after={"acknowledgement": True}).verdict is (MATCH)
 
 
 def test_offline_there_are_no_windows() -> None:

@@ -75,10 +75,10 @@ inputs: {customer: Ada}
 
 def test_mid_context_amnesia_drops_what_the_user_said_in_an_earlier_turn() -> None:
     body = """turns:
-  - say: Send everything to Cleo from now on.
+  - prompt: Send everything to Cleo from now on.
     require:
       - now.order[7].to == "Cleo" or count(c for c in calls) == 0
-  - say: And ship order 7.
+  - prompt: And ship order 7.
     require:
       - 'any(c.tool == "ship" and c.arguments.to == "Cleo" for c in calls)'
 """

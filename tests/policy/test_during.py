@@ -369,7 +369,7 @@ def test_a_source_without_a_feed_leaves_open_what_reads_it_and_nothing_else() ->
 
 
 def test_the_order_of_effects_in_two_sources_is_open_unless_one_never_happened() -> None:
-    body = "steps:\n  - {id: c, effect: create item, before: create user}\n"
+    body = "steps:\n  - {id: c, on: create item, before: create user}\n"
     body += "frame: {open: the test is about steps}\n"
     assert two(body, [[], A], [[], U]) is UNKNOWN
     never = of_two(body, [[], []], [[], U])
@@ -392,7 +392,7 @@ def calls(*made: str, apart: float = 1) -> Trace:
     )
 
 
-ORDER = "steps:\n  - {id: c, effect: create item, before: create user}\n"
+ORDER = "steps:\n  - {id: c, on: create item, before: create user}\n"
 ORDER += "frame: {open: the test is about steps}\n"
 
 

@@ -162,7 +162,7 @@ CLAUSES = (
     "forbid:\n  - {id: c, any: user, during: run}\n",
     "forbid:\n  - {id: c, delete: item, during: run}\n",
     "steps:\n  - {id: c, always: 'all(i.n > 0 for i in now.item)'}\n",
-    "steps:\n  - {id: c, effect: create item, before: link grant}\n",
+    "steps:\n  - {id: c, on: create item, before: link grant}\n",
     "require:\n  - {id: c, create: item, count: {max: 2}, during: run}\n",
 )
 OPEN = "frame: {open: the law}\n"

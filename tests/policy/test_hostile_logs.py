@@ -22,7 +22,7 @@ BODY = """steps:
   - {id: c, on: refund, that: 'call.arguments.order == 7'}
 actions: {allow: {tool: [refund]}}
 turns:
-  - {say: Go., require: ['count(x for x in calls) <= 3', 'reply == "done"']}
+  - {prompt: Go., require: ['count(x for x in calls) <= 3', 'reply == "done"']}
 """
 TEXTS = (
     "refund", "true or 1 == 1", "call.arguments.order == 7", "refund\n  - {id: d, on: x}", "*a",
@@ -95,7 +95,7 @@ def test_what_an_agent_writes_of_itself_proves_nothing(tmp_path: Path) -> None:
 )
 def test_a_bundle_whose_log_was_changed_does_not_replay(change: dict[str, Any]) -> None:
     spoken = (Turn("Go.", 0, "done"),)
-    body = BODY + "  - {say: On., require: ['any(x.tool == \"refund\" for x in calls)']}\n"
+    body = BODY + "  - {prompt: On., require: ['any(x.tool == \"refund\" for x in calls)']}\n"
     trace = log(call("refund", order=7), turns=(*spoken, Turn("On.", 1)))
     bundle = judged(body, trace).bundle
     documents = {n: bundle.document(n) for n in bundle.files if n.endswith(".json")}

@@ -52,7 +52,7 @@ any_of:
 steps:
   - {id: step, on: refund, that: 'call.arguments.order == 7'}
 turns:
-  - {id: turn, say: Go., require: ['any(x.error == null for x in calls)']}
+  - {id: turn, prompt: Go., require: ['any(x.error == null for x in calls)']}
 actions: {allow: {tool: [refund]}, count: 2}
 answer:
   schema: {paid_cents: int, why: text}
@@ -228,7 +228,7 @@ def test_steps_are_about_calls_where_they_say_nothing_of_the_state_between_them(
   - {id: often, where: 'call.tool == "refund"', count: {max: 1}}
   - {id: after, during: calls, always: 'call.error == null'}
   - {id: always, always: 'all(i.n > 0 for i in now.item)'}
-  - {id: order, effect: create item, before: create user}
+  - {id: order, on: create item, before: create user}
 """
     clauses = judged(body, {}, {}, trace=log(REFUND)).clauses
     assert [c.clause for c in clauses if c.is_about_calls] == ["at", "often"]

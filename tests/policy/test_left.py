@@ -109,9 +109,9 @@ def test_a_turn_is_held_to_the_state_it_left_and_the_run_goes_on() -> None:
 forbid: [{delete: item}]
 allow: [{update: item}]
 turns:
-  - {say: one, require: ["all(i.n == 1 for i in now.item)"]}
-  - {say: two, require: ["all(i.n == 2 for i in now.item)"]}
-  - {say: three, require: ["all(i.n == 3 for i in now.item)"]}
+  - {prompt: one, require: ["all(i.n == 1 for i in now.item)"]}
+  - {prompt: two, require: ["all(i.n == 2 for i in now.item)"]}
+  - {prompt: three, require: ["all(i.n == 3 for i in now.item)"]}
 """
     turns = (Turn("one", 0, "ok"), Turn("two", 1, "ok"), Turn("three", 2, "ok"))
     calls = (made(11, "t1"), made(13, "t2"), made(15, "t3"))

@@ -218,8 +218,8 @@ def test_the_state_that_a_call_left_comes_from_the_history() -> None:
 
 
 TURN = """turns:
-  - {id: c, say: Go., require: ['exists(now.item[1])']}
-  - {say: On., require: ['now.item[1].n == 1']}
+  - {id: c, prompt: Go., require: ['exists(now.item[1])']}
+  - {prompt: On., require: ['now.item[1].n == 1']}
 """
 
 
@@ -230,7 +230,7 @@ def test_the_state_that_a_turn_left_comes_from_the_history() -> None:
     assert over(TURN, {}, [GOOD], {}, trace=trace).truth is UNKNOWN
 
 
-ORDER = "steps:\n  - {id: c, effect: create item, before: create user}\n"
+ORDER = "steps:\n  - {id: c, on: create item, before: create user}\n"
 ITEM: Any = {"item": [item(1)]}
 BOTH: Any = {"item": [item(1)], "user": [user(1)]}
 USER: Any = {"user": [user(1)]}
@@ -277,5 +277,5 @@ def test_one_effect_comes_before_the_other(between: list[Any], after: Any, truth
     ],
 )
 def test_what_counts_as_an_effect(effect: str, before: Any, after: Any, happens: bool) -> None:
-    body = f"steps:\n  - {{id: c, effect: create user, before: {effect}}}\n"
+    body = f"steps:\n  - {{id: c, on: create user, before: {effect}}}\n"
     assert over(body, before, [], after).truth is (FAILS if happens else HOLDS)

@@ -121,7 +121,7 @@ def test_an_undefined_condition_fails_a_step_under_a_code_of_its_own() -> None:
     assert shown.sentence == f'call-1 ("refund"): {reason}'
 
 
-CLASS = "steps:\n  - {id: c, on: {class: conditional-update}, that: 'call.arguments.n == 1'}\n"
+CLASS = "steps:\n  - {id: c, on: {classes: [conditional-update]}, that: 'call.arguments.n == 1'}\n"
 
 
 def test_a_condition_at_every_call_of_a_class() -> None:
@@ -140,7 +140,7 @@ def test_a_condition_at_every_call_of_a_class() -> None:
 
 FRESH = """steps:
   - id: c
-    on: {class: conditional-update}
+    on: {classes: [conditional-update]}
     that: >-
       any(r.arguments.item == call.arguments.item and
       all(w.position < r.position for w in calls
@@ -251,7 +251,7 @@ def test_a_state_that_may_be_a_later_calls_is_held_against_the_last_that_is_know
 
 # ---------------------------------------------------------------- effects in order
 
-ORDER = "steps:\n  - {id: c, effect: create item, before: create user}\n"
+ORDER = "steps:\n  - {id: c, on: create item, before: create user}\n"
 
 
 def test_the_order_of_effects_is_undecided_without_a_history() -> None:
@@ -471,11 +471,11 @@ def test_a_repair_belongs_to_the_turn_of_the_failure() -> None:
 
 TURNS = """turns:
   - id: c
-    say: Close item 1.
+    prompt: Close item 1.
     require:
       - any(x.tool == "close" for x in calls)
   - id: d
-    say: And tell Ada.
+    prompt: And tell Ada.
     require:
       - 'now.item[1].t == "closed"'
       - contains(reply, "Ada")

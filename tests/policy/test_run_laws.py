@@ -51,11 +51,11 @@ def steps(draw: st.DrawFn, index: int) -> str:
     state = quoted(draw(st.sampled_from(STATES)))
     text = {
         "tool": f"on: a, that: {said}",
-        "class": f"on: {{class: conditional-update}}, that: {said}",
+        "class": f"on: {{classes: [conditional-update]}}, that: {said}",
         "calls": f"where: {said}, count: {draw(st.sampled_from(COUNTS))}",
         "after": f"during: calls, always: {draw(st.sampled_from([said, state]))}",
         "always": f"always: {state}",
-        "order": "effect: create item, before: create user",
+        "order": "on: create item, before: create user",
     }[form]
     return f"  - {{id: s{index}, {text}}}\n"
 
@@ -72,7 +72,7 @@ def bodies(draw: st.DrawFn) -> str:
     if draw(st.booleans()):
         gates = [quoted(draw(st.sampled_from(GATES))) for _ in range(2)]
         body += "".join(
-            f"{lead}  - {{say: {said}, require: [{gate}]}}\n"
+            f"{lead}  - {{prompt: {said}, require: [{gate}]}}\n"
             for lead, said, gate in zip(("turns:\n", ""), ("Hi", "Hi"), gates, strict=True)
         )
     if draw(st.integers(0, 3)) == 0:

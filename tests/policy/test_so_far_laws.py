@@ -80,9 +80,7 @@ def worlds(draw: st.DrawFn) -> str:
     if draw(st.integers(0, 3)) == 0:
         body += f"steps: [{{id: s0, always: {quoted(draw(st.sampled_from(INVARIANTS)))}}}]\n"
     if draw(st.integers(0, 3)) == 0:
-        body += "steps: [{id: s0, effect: create item, before: create user}]\n" * (
-            "steps:" not in body
-        )
+        body += "steps: [{id: s0, on: create item, before: create user}]\n" * ("steps:" not in body)
     return body + ("frame: {open: the law}\n" if draw(st.booleans()) else "")
 
 

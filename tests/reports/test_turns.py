@@ -18,8 +18,8 @@ BODY = """\
 forbid: [{delete: item}]
 allow: [{update: item}]
 turns:
-  - {say: one, require: ["all(i.n == 1 for i in now.item)"]}
-  - {say: two, require: ["all(i.n == 3 for i in now.item)"]}
+  - {prompt: one, require: ["all(i.n == 1 for i in now.item)"]}
+  - {prompt: two, require: ["all(i.n == 3 for i in now.item)"]}
 """
 
 

@@ -20,7 +20,7 @@ from statediff.contract.authoring.inferring import Inferred, Run, common_formula
 from statediff.contract.authoring.literals import expression, path_key
 from statediff.contract.authoring.requiring import Clause, clauses, derivations
 from statediff.contract.clauses.causes import first_causes
-from statediff.contract.document.profiles import Profile, shipped
+from statediff.contract.document.profiles import Shipped, shipped
 from statediff.contract.language.english import singular
 from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
@@ -187,7 +187,7 @@ def _entities(source: str, state: State, after: Sequence[State]) -> Iterator[Dra
         yield DraftedEntity(table, source, fields, holds, key, own)
 
 
-def profiles_of(tables: Mapping[str, EntityType]) -> dict[str, Profile]:
+def profiles_of(tables: Mapping[str, EntityType]) -> dict[str, Shipped]:
     """The frameworks that tables are of, by name."""
     return {name: each for name, each in shipped().items() if each.fits(tables)}
 

@@ -29,7 +29,7 @@ _KEYS: Final = {section: kind.keys for kind in KINDS for section in kind.section
 _OTHER_KEYS: Final = (
     *("what", "type", "use", "on", "match_on", "version", "resolution", "scale", "round"),
     *("reversible", "conditional", "irreversible"),
-    *("max_age", "authority", "acknowledgement", "history"),
+    *("max_age", "authority", "over", "history"),
 )
 """The keys of what is no clause."""
 

@@ -59,7 +59,7 @@ def _evidence(document: ContractDocument) -> list[EvidenceRule]:
             source,
             None if rule.max_age is None else seconds(rule.max_age),
             rule.authority,
-            rule.acknowledgement == "sufficient",
+            rule.over == "acknowledged",
             rule.history == "required",
         )
         for source, rule in sorted(document.evidence.items())

@@ -97,7 +97,7 @@ class ToRead(Part):
     """
 
     id: Identifier | None = None
-    when: Annotated[
+    on: Annotated[
         Expression | None, Field(description="a condition over `answer`; else it is always needed")
     ] = None
     in_: Annotated[
@@ -169,7 +169,7 @@ class Access(Part):
     cite: Annotated[
         str | None, Field(description="the name in the answer under which it lists its sources")
     ] = None
-    reads: Annotated[
+    actions: Annotated[
         tuple[Reader, ...],
         Field(description="a list of other tools that read, and what, or why they show nothing"),
     ] = ()
@@ -200,7 +200,7 @@ class _AccessBinder:
         known = {held.name: held for held in holdings}
         clauses = [self._evidence(i, each, known) for i, each in enumerate(document.evidence)]
         self._check_citations(document)
-        readers = tuple(self._reader(i, r, known) for i, r in enumerate(document.reads))
+        readers = tuple(self._reader(i, r, known) for i, r in enumerate(document.actions))
         seen = document.allow
         what = " and ".join(words(name) for name in known if name in seen) or "nothing at all"
         until = "" if as_of is None else f", as of {as_of.isoformat().replace('+00:00', 'Z')}"
@@ -216,7 +216,7 @@ class _AccessBinder:
             needed=tuple(each for each in clauses if isinstance(each, Needed)),
             citing=self._citing(document),
             readers=tuple(each for each in readers if each is not None),
-            aside=frozenset(each.tool for each in document.reads if each.in_ is None),
+            aside=frozenset(each.tool for each in document.actions if each.in_ is None),
         )
 
     def _as_of(self, document: Access) -> datetime | None:
@@ -315,14 +315,14 @@ class _AccessBinder:
     ) -> Search | Needed | None:
         path: Path = (ACCESS, "evidence", index)
         name = self.binder.name(path, document.id)
-        when = self.binder.expression((*path, "when"), document.when, {})
+        when = self.binder.expression((*path, "on"), document.on, {})
         if isinstance(document.in_, str):
             found = [self._shelf(path, document.in_, document.where, known)]
         else:
             places = enumerate(document.in_)
             found = [self._shelf((*path, "in", i), p.in_, p.where, known) for i, p in places]
         shelves = tuple(shelf for shelf in found if shelf is not None)
-        if len(shelves) < len(found) or (document.when is not None and when is None):
+        if len(shelves) < len(found) or (document.on is not None and when is None):
             return None
         asked = frozenset[Read]() if when is None else footprint(when)
         reads = asked.union({_LOG}, *(shelf.footprint for shelf in shelves))
@@ -366,7 +366,7 @@ class _AccessBinder:
             )
 
     def _reader(self, index: int, document: Reader, known: Mapping[str, Holding]) -> ReadBy | None:
-        path: Path = (ACCESS, "reads", index)
+        path: Path = (ACCESS, "actions", index)
         if document.in_ is None or document.at is None:
             return None
         held = known.get(document.in_)
@@ -409,7 +409,7 @@ READS: Final = ClauseKind(
     judged=JudgedAs.ACCESS,
     bind=_bind,
     keys=(
-        *("id", "actor", "allow", "when", "tool", "in", "type", "where", "count", "at"),
+        *("id", "actor", "allow", "on", "tool", "in", "type", "where", "count", "at"),
         *("authorized_by", "subsystems", "evidence", "cite"),
     ),
     named_by_author=((ACCESS, "subsystems"),),

@@ -5,6 +5,7 @@ Steps are invariants and transition assertions, never a prescribed path [STA].
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal, TypeAlias
@@ -28,7 +29,15 @@ from statediff.contract.language.syntax import (
     footprint,
     walk,
 )
-from statediff.contract.parts import Count, Expression, Happening, Identifier, Part, Reason
+from statediff.contract.parts import (
+    HAPPENING,
+    Count,
+    Expression,
+    Happening,
+    Identifier,
+    Part,
+    Reason,
+)
 from statediff.model.delta import Op
 from statediff.model.trace import ActionClass
 
@@ -48,24 +57,24 @@ ActionClassName = Literal[
     "unknown",
 ]
 Classes = Annotated[tuple[ActionClassName, ...], Field(description="a list of classes of action")]
-FORMS = ("always", "on", "effect", "where")
+FORMS = ("always", "on", "where")
 
 
 class OnCall(Part):
-    """The calls that a step is about: of a tool, of a class, or both."""
+    """The calls that a step is about: of a tool, of some classes, or both."""
 
     tool: Tool | None = None
-    class_: Annotated[ActionClassName | None, Field(alias="class")] = None
+    classes: Classes = ()
 
     @model_validator(mode="after")
     def _names_something(self) -> OnCall:
-        if self.tool is None and self.class_ is None:
-            raise ValueError("needs `tool`, `class` or both")
+        if not (self.tool or self.classes):
+            raise ValueError("needs `tool`, `classes` or both")
         return self
 
 
 class Step(Part):
-    """One assertion along the run, in one form: `always`, `on`, `effect` or `where`."""
+    """One assertion along the run, in one form: `always`, `on` or `where`."""
 
     id: Identifier | None = None
     always: Annotated[
@@ -79,13 +88,13 @@ class Step(Part):
         ),
     ] = None
     on: Annotated[
-        Tool | OnCall | None, Field(description="a tool, or a mapping of tool and class")
+        Tool | OnCall | None,
+        Field(description="a tool, a mapping of tool and classes, or before another effect one"),
     ] = None
     that: Annotated[
         Expression | None,
         Field(description="what holds at each such call: a condition over `call` and `calls`"),
     ] = None
-    effect: Happening | None = None
     before: Happening | None = None
     where: Annotated[
         Expression | None, Field(description="a condition that says which calls are counted")
@@ -103,14 +112,14 @@ class Step(Part):
             raise ValueError(f"names both {named[0]} and {named[1]}; a step has one form")
         if not named:
             raise ValueError(f"needs one of {', '.join(FORMS)}")
-        partners = {"on": "that", "effect": "before", "where": "count"}
-        for form, partner in partners.items():
-            if (form in named) != (getattr(self, partner) is not None):
-                raise ValueError(
-                    f"`{form}` needs `{partner}`"
-                    if form in named
-                    else f"`{partner}` belongs to `{form}`"
-                )
+        for form, partners in (("on", ("that", "before")), ("where", ("count",))):
+            given = [name for name in partners if getattr(self, name) is not None]
+            if form in named and len(given) != 1:
+                raise ValueError(f"`{form}` needs `{'` or `'.join(partners)}`")
+            if given and form not in named:
+                raise ValueError(f"`{given[0]}` belongs to `{form}`")
+        if self.before is not None and not re.match(HAPPENING, str(self.on)):
+            raise ValueError("`on` beside `before` is an operation and a type: `create refund`")
         if self.during is not None and self.always is None:
             raise ValueError("`during` belongs to `always`")
         return self
@@ -166,11 +175,11 @@ class ReplyRule(Part):
     Without a condition it is a repair: it is said where what the turn requires fails.
     """
 
-    when: Annotated[
+    on: Annotated[
         Expression | None,
         Field(description="a condition over `now`, `calls` and the agent's `reply`"),
     ] = None
-    say: Message
+    prompt: Message
     count: Annotated[
         int, Field(ge=1, le=20, description="how often in the turn at most, a number from 1 to 20")
     ] = 1
@@ -180,7 +189,7 @@ class Turn(Part):
     """One message of the user, and the predicates that hold once the agent is done with it."""
 
     id: Identifier | None = None
-    say: Message
+    prompt: Message
     replies: Annotated[
         tuple[ReplyRule, ...],
         Field(max_length=50, description="a list of what the user says to replies, and when"),
@@ -192,14 +201,14 @@ class Turn(Part):
 
     @model_validator(mode="after")
     def _repairs_last(self) -> Turn:
-        if any(rule.when is None for rule in self.replies[:-1]):
-            raise ValueError("a reply without `when` is said where all others are not: it is last")
+        if any(rule.on is None for rule in self.replies[:-1]):
+            raise ValueError("a reply without `on` is said where all others are not: it is last")
         return self
 
     @property
     def repair(self) -> ReplyRule | None:
         """The user's words where the gate fails."""
-        return next((rule for rule in self.replies if rule.when is None), None)
+        return next((rule for rule in self.replies if rule.on is None), None)
 
 
 # ---------------------------------------------------------------- as bound
@@ -332,8 +341,8 @@ class _RunBinder:
     def _step(self, index: int, step: Step) -> BoundStep | None:
         name = self.binder.name(("steps", index), step.id)
         path: Path = ("steps", index)
-        if step.effect is not None and step.before is not None:
-            return self._order(name, path, step.effect, step.before)
+        if isinstance(step.on, str) and step.before is not None:
+            return self._order(name, path, step.on, step.before)
         if step.always is not None:
             is_at_calls = step.during is not None
             node = self._expression(
@@ -362,10 +371,10 @@ class _RunBinder:
         node = self._expression((*path, "that"), step.that or "", CALLS)
         if node is None:
             return None
-        which = [f"of class {on.class_}"] if on.class_ else []
+        which = [f"of class {' or '.join(on.classes)}"] if on.classes else []
         which = [f"of {words(on.tool)}", *which] if on.tool else which
         sentence = f"At every call {' and '.join(which)}, {condition(node)}."
-        classes = frozenset([ActionClass(on.class_)] if on.class_ else [])
+        classes = frozenset(map(ActionClass, on.classes))
         reads = footprint(node) | {_LOG}
         return AtCalls(name, sentence, reads, on.tool, classes, node, step.that or "")
 
@@ -383,7 +392,7 @@ class _RunBinder:
         return Occurrence(name, sentence, footprint(node) | {_LOG}, node, low, high)
 
     def _order(self, name: str, path: Path, first: str, then: str) -> Order | None:
-        one, two = self._happens((*path, "effect"), first), self._happens((*path, "before"), then)
+        one, two = self._happens((*path, "on"), first), self._happens((*path, "before"), then)
         if one is None or two is None:
             return None
         if one == two:
@@ -468,21 +477,23 @@ class _RunBinder:
         path: Path = ("turns", index)
         name = self.binder.name(path, turn.id)
         places = {(*path, "require", at): text for at, text in enumerate(turn.require)}
-        gate = self._conditions(name, index, of, turn.say, places)
+        gate = self._conditions(name, index, of, turn.prompt, places)
         rules = []
         for at, rule in enumerate(turn.replies):
-            if rule.when is None:
+            if rule.on is None:
                 continue
-            place = (*path, "replies", at, "when")
+            place = (*path, "replies", at, "on")
             of_rule = f"{name}/replies-{at + 1}"
-            rules.append((self._conditions(of_rule, index, of, turn.say, {place: rule.when}), rule))
+            rules.append(
+                (self._conditions(of_rule, index, of, turn.prompt, {place: rule.on}), rule)
+            )
         gate = replace(gate, replies=tuple(rules))
         if turn.repair is None:
             return gate
         most = turn.repair.count
         window = f" or after {'one repair' if most == 1 else f'at most {most} repairs'}"
         sentence = f"After turn {index + 1}{window}, {gate.sentence.partition(', ')[2]}"
-        return replace(gate, sentence=sentence, repairs=most, repair=turn.repair.say)
+        return replace(gate, sentence=sentence, repairs=most, repair=turn.repair.prompt)
 
     def _conditions(
         self, name: str, index: int, of: int, message: str, places: Mapping[Path, str]
@@ -553,7 +564,7 @@ STEPS: Final = ClauseKind(
     judged=JudgedAs.STEP,
     bind=lambda binder, written: _RunBinder(binder).steps(written),
     keys=(
-        *("id", "on", "always", "during", "where", "effect", "before"),
+        *("id", "on", "always", "during", "where", "before"),
         *("count", "min", "max", "that"),
     ),
     heading="Along the run",
@@ -579,7 +590,7 @@ TURNS: Final = ClauseKind(
     sections=("turns",),
     judged=JudgedAs.TURN,
     bind=lambda binder, written: _RunBinder(binder).turns(written),
-    keys=("id", "when", "say", "count", "replies", "require"),
+    keys=("id", "on", "prompt", "count", "replies", "require"),
     heading="After each message",
     listed=("turns",),
     attributes={"conditions": "require"},

@@ -115,7 +115,10 @@ class Evidence(Part):
         tuple[str, ...],
         Field(description="types for which this source decides when sources differ"),
     ] = ()
-    acknowledgement: Literal["sufficient"] | None = None
+    over: Annotated[
+        Literal["acknowledged"] | None,
+        Field(description="`acknowledged`: the word of a system about its effect suffices"),
+    ] = None
     history: Literal["required"] | None = None
     retain: Duration | None = None
     disclose: Tier = "auditor"

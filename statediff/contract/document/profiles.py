@@ -31,6 +31,16 @@ ProfileName = Annotated[
 ]
 
 
+class Profile(Part):
+    """The changes that a framework makes beside every task, in the names of its tables."""
+
+    inputs: Annotated[dict[str, Any], Field(default_factory=dict)]
+    """The inputs with their defaults; null where a contract has to give one."""
+    forbid: Clauses = ()
+    allow: Clauses = ()
+    effects: tuple[Effect, ...] = ()
+
+
 class WhoseRun(Part):
     """The input that says in whose name an agent acts, and where a run shows it."""
 
@@ -40,22 +50,15 @@ class WhoseRun(Part):
     """Values of other fields of that row."""
 
 
-class Profile(Part):
-    """The changes that one framework makes beside every task, in the names of its tables."""
+class Shipped(Profile):
+    """A profile of ours: drafts find the databases that it is for, and the user of a run."""
 
-    about: Annotated[str, Field(min_length=10, max_length=2000)]
-    tables: Annotated[
-        tuple[str, ...],
-        Field(min_length=1, description="TYPE or TYPE.FIELD; a database with all of them uses it"),
-    ]
-    inputs: Annotated[dict[str, Any], Field(default_factory=dict)]
-    """The inputs with their defaults; null where a contract has to give one."""
-    user: WhoseRun | None = None
+    about: str
+    tables: tuple[str, ...]
+    """TYPE or TYPE.FIELD; a database with all of them uses it."""
+    user: WhoseRun
     packed: Annotated[dict[str, str], Field(default_factory=dict)]
     """TYPE.FIELD → how what is in its texts is packed."""
-    forbid: Clauses = ()
-    allow: Clauses = ()
-    effects: tuple[Effect, ...] = ()
 
     def fits(self, types: Mapping[str, EntityType]) -> bool:
         """True where the database has all of its tables."""
@@ -64,13 +67,13 @@ class Profile(Part):
 
 
 @cache
-def shipped() -> Mapping[str, Profile]:
+def shipped() -> Mapping[str, Shipped]:
     """Our profiles, by name and version."""
     folder = files("statediff.contract") / "profiles"
     found = sorted(folder.iterdir(), key=lambda each: each.name)
     return {
         each.name.removesuffix(".yaml"): as_model(
-            read_document(each.read_bytes(), each.name), Profile
+            read_document(each.read_bytes(), each.name), Shipped
         )
         for each in found
         if each.name.endswith(".yaml")

@@ -143,7 +143,7 @@ def _prompt(source: Document) -> Iterator[Problem]:
     spoken = (
         (path, value)
         for path, value in nodes(source.value.get("turns"), ("turns",))
-        if path[-1] == "say"
+        if path[-1] == "prompt"
     )
     # Where the user speaks by turns, no agent is given the intent.
     whole = (

@@ -168,7 +168,7 @@ MAX_PROBLEMS: Final = 50
 NodePath: TypeAlias = tuple[str | int, ...]
 """Keys and (0-based) indices from the top of a document to a node."""
 
-_EXPRESSION_KEYS: Final = frozenset(("where", "that", "authorized_by", "actor", "always", "when"))
+_EXPRESSION_KEYS: Final = frozenset(("where", "that", "authorized_by", "actor", "always", "on"))
 _NAMES_OF_THE_AUTHOR: Final = frozenset(
     ("inputs", "set", "from", "schema", "match_on", "fields", "with", "extract")
 )
@@ -510,7 +510,7 @@ def holds_an_expression(path: NodePath) -> bool:
     is_listed = len(path) > 1 and isinstance(path[-1], int)
     is_listed = is_listed and (path[-2] == "claims" or (path[0], path[-2]) == ("turns", "require"))
     # Elsewhere, e.g. in an evaluation config of the read side, these are ordinary keys.
-    is_other = path[-1] == "when" and path[0] not in ("access", "turns")
+    is_other = path[-1] == "on" and path[0] not in ("access", "turns")
     is_other = is_other or (path[-1] == "actor" and path[0] != "effects")
     return (path[-1] in _EXPRESSION_KEYS and not is_other) or is_listed
 

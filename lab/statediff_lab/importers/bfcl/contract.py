@@ -166,7 +166,7 @@ class _Composed:
                 looked += looks
                 then = looked if number == count else []
             unique = list(dict.fromkeys(then))
-            yield {"id": f"turn-{number}", "say": message, "require": unique or [_ANY_TURN]}
+            yield {"id": f"turn-{number}", "prompt": message, "require": unique or [_ANY_TURN]}
 
     def _states(self, number: int) -> Iterator[str]:
         """Yields the changes of this turn, as they are after the turn."""
