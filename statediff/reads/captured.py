@@ -27,6 +27,7 @@ from statediff.contract.language.syntax import Node, Read
 from statediff.model.explanation import Cause, Reason
 from statediff.model.values import Key
 from statediff.model.view import View
+from statediff.reads.rules import conjunction
 
 SEARCH: Final = "search"
 FETCH: Final = "fetch"
@@ -46,11 +47,6 @@ class CapturedArtifact:
     in_time: int
     causes: frozenset[Cause] = frozenset()
     """Why something of that is not known."""
-
-    @property
-    def inside(self) -> int:
-        """The truth of whether the cone holds it."""
-        return conjunction(self.lies, self.granted, self.in_time)
 
 
 @dataclass(frozen=True)
@@ -182,10 +178,3 @@ class Captured:
         if not isinstance(found, datetime) or found.tzinfo is None:
             return FALSE, frozenset()
         return (TRUE if found <= as_of else FALSE), frozenset()
-
-
-def conjunction(*masks: int) -> int:
-    """Strong Kleene `and` over masks of TRUE and FALSE."""
-    if FALSE in masks:
-        return FALSE
-    return TRUE if all(mask == TRUE for mask in masks) else TRUE | FALSE

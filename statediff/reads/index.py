@@ -20,6 +20,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from statediff.contract.language.context import FALSE, TRUE
+from statediff.reads.rules import Standing, inside
+
 Fact = str | int | bool
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -61,9 +64,14 @@ class Cone:
         """True if the artifact is in V_a: it may be read at some time."""
         return artifact.subsystem in self.subsystems
 
+    def standing(self, artifact: Artifact) -> Standing:
+        """How the artifact stands to V_a and T_t."""
+        is_there = artifact.readable_from <= self.as_of
+        return Standing(TRUE, TRUE if self.grants(artifact) else FALSE, TRUE if is_there else FALSE)
+
     def holds(self, artifact: Artifact) -> bool:
         """True if the artifact could be read by then."""
-        return artifact.readable_from <= self.as_of and self.grants(artifact)
+        return inside(self.standing(artifact)) == TRUE
 
 
 MAX_TERMS: Final = 16

@@ -25,11 +25,14 @@ rounded to six decimals.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from statediff.model.codes import FindingCode
 from statediff.reads.index import Cone
+from statediff.reads.rules import Standing, broken_by_asking, broken_by_citing
 from statediff_lab.reads.cone import Policy
 from statediff_lab.reads.config import EvaluationConfig
 from statediff_lab.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace
@@ -210,16 +213,19 @@ class Scorer:
         violating = [call for call in calls if call.is_violating]
         valid = {c.artifact for c in calls if c.is_delivered and not c.is_violating} - {None}
         cited = listed_texts(case.answer, "evidence") if case.answer else ()
-        known = [self._artifacts[name] for name in cited if name in self._artifacts]
-        inside = [artifact.id for artifact in known if cone.holds(artifact)]
-        unread = sum(name not in valid for name in inside)
+        wrongly = Counter(
+            broken_by_citing(
+                self._standing(name, cone), was_offered=True, was_fetched=name in valid
+            )
+            for name in cited
+        )
         share = answer_share(question, case.answer)
         answer = share[0] / share[1]
         trajectory = _trajectory(
             question.truth,
             calls,
             valid,
-            is_backed=len(cited) == len(inside) and not unread,
+            is_backed=wrongly[None] == len(cited),
             is_named=case.answer is not None and names_mechanism(question, case.answer),
         )
         of_answer, of_trajectory = WEIGHTS[question.asked.track]
@@ -242,18 +248,18 @@ class Scorer:
             needed=len(needed(question.truth)),
             fetched=len(valid & needed(question.truth)),
             cited=len(cited),
-            cited_unknown=len(cited) - len(known),
-            cited_outside=len(known) - len(inside),
-            cited_unread=unread,
+            cited_unknown=wrongly[FindingCode.HALLUCINATED_CITATION],
+            cited_outside=wrongly[FindingCode.INVALID_CITATION],
+            cited_unread=wrongly[FindingCode.CITATION_NOT_RETRIEVED],
         )
 
     def _gated(self, call: ReadCall, question: Question, cone: Cone) -> _GatedCall:
         is_fetch, asked = call.kind is CallKind.FETCH, question.asked
-        artifact = None
-        if is_fetch and call.artifact is not None:
-            artifact = self._artifacts.get(call.artifact)
+        artifact = self._artifacts.get(call.artifact or "") if is_fetch else None
+        broken = set(broken_by_asking(cone.standing(artifact) if artifact is not None else None))
         if artifact is not None:
-            is_seen, touched = cone.grants(artifact), self._known(artifact.subsystem)
+            is_seen = FindingCode.ACCESS_VIOLATION not in broken
+            touched = self._known(artifact.subsystem)
         elif is_fetch or call.subsystem is None:
             is_seen, touched = True, None
         else:
@@ -264,12 +270,16 @@ class Scorer:
         return _GatedCall(
             touched=touched,
             is_seen=is_seen,
-            by_actor=is_other or (artifact is not None and not is_seen),
-            by_horizon=is_later or (artifact is not None and artifact.readable_from > asked.as_of),
+            by_actor=is_other or FindingCode.ACCESS_VIOLATION in broken,
+            by_horizon=is_later or FindingCode.HORIZON_VIOLATION in broken,
             is_delivered=call.outcome is ReadOutcome.DELIVERED,
             is_empty=call.kind is CallKind.SEARCH and not call.found,
             artifact=None if artifact is None else artifact.id,
         )
+
+    def _standing(self, name: str, cone: Cone) -> Standing | None:
+        artifact = self._artifacts.get(name)
+        return None if artifact is None else cone.standing(artifact)
 
     def _known(self, subsystem: str) -> str:
         return subsystem if subsystem in self._subsystems else _STRANGE

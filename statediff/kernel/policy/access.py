@@ -37,7 +37,8 @@ from statediff.model.explanation import Argument, Cause, Explanation, Reason
 from statediff.model.trace import Action, NoAnswer, Trace
 from statediff.model.values import Absent, Map, Observed, Unobserved, Value
 from statediff.model.verdict import MAX_CALLS_SHOWN, Finding, Stage, Truth
-from statediff.reads.captured import FETCH, SEARCH, WINDOW, Captured, CapturedArtifact, conjunction
+from statediff.reads.captured import FETCH, SEARCH, WINDOW, Captured, CapturedArtifact
+from statediff.reads.rules import broken_by_asking, broken_by_citing, conjunction, inside
 
 UNCITED: Final = Reason.READ_UNCITED()
 
@@ -297,19 +298,16 @@ class _Room:
         causes: set[Cause] = set()
         for each in look.names:
             held = self.corpus.artifact(each)
-            if held is None or held.lies == FALSE:
-                continue  # there is no such artifact, and asking for it tells nothing
             asked: dict[str, Argument] = {
                 "call": call, "is_search": look.is_search, "artifact": _cut(each),
                 "outcome": outcome,
             }  # fmt: skip
-            if held.lies == TRUE and held.granted == FALSE:
-                why = partial(Reason.ARTIFACT_CLOSED, **asked, actor=actor)
-                return (FindingCode.ACCESS_VIOLATION, why), frozenset()
-            if held.lies == TRUE and held.in_time == FALSE:
-                why = partial(Reason.ARTIFACT_LATER, **asked)
-                return (FindingCode.HORIZON_VIOLATION, why), frozenset()
-            if held.inside != TRUE:
+            code = next(broken_by_asking(held), None)
+            if code is FindingCode.ACCESS_VIOLATION:
+                return (code, partial(Reason.ARTIFACT_CLOSED, **asked, actor=actor)), frozenset()
+            if code is not None:
+                return (code, partial(Reason.ARTIFACT_LATER, **asked)), frozenset()
+            if held is not None and held.lies != FALSE and inside(held) != TRUE:
                 causes |= held.causes or {Reason.WHETHER_READABLE(artifact=_cut(each))}
         return None, frozenset(causes)
 
@@ -352,7 +350,7 @@ class _Room:
         number = 0
         for shelf in clause.space:
             causes |= self._gap(shelf)
-            needed = [(h, conjunction(meant, h.inside)) for h, meant in self.corpus.on(shelf)]
+            needed = [(h, conjunction(meant, inside(h))) for h, meant in self.corpus.on(shelf)]
             needed = [(held, need) for held, need in needed if need != FALSE]
             number += len(needed)
             for held, need in needed:
@@ -442,7 +440,7 @@ class _Room:
 
     def _got(self, held: CapturedArtifact) -> int:
         """The truth of whether it was fetched validly, before the answer."""
-        return held.inside if held.id in self.fetched else FALSE
+        return inside(held) if held.id in self.fetched else FALSE
 
     def _searched(self, subsystem: str) -> bool:
         return any(
@@ -467,28 +465,31 @@ class _Room:
         if isinstance(answer, NoAnswer) and answer.is_unread:
             causes.add(answer.cause)
         for each in cited:
-            held = self.corpus.artifact(each)
-            shown = _cut(each)
-            window = self.looks.window
-            if held is None or held.lies == FALSE or (window is not None and each not in window):
-                exists = held is not None and held.lies != FALSE
-                unknown_one = Reason.CITED_UNKNOWN(artifact=shown, was_offered=exists)
-                return WHOLE.fails(
-                    clause.id, FindingCode.HALLUCINATED_CITATION, _STAGE, unknown_one
-                )
-            if held.inside == FALSE:
-                invalid = Reason.CITED_LATER(artifact=shown)
-                if held.granted == FALSE:
-                    invalid = Reason.CITED_CLOSED(artifact=shown, actor=self.access.actor)
-                return WHOLE.fails(clause.id, FindingCode.INVALID_CITATION, _STAGE, invalid)
-            if held.inside != TRUE:
-                causes |= held.causes
-            elif window is None and each not in self.fetched:
-                if not self.looks.causes:
-                    never = Reason.CITED_UNFETCHED(artifact=shown)
-                    return WHOLE.fails(clause.id, FindingCode.CITATION_NOT_RETRIEVED, _STAGE, never)
+            held, window = self.corpus.artifact(each), self.looks.window
+            code = broken_by_citing(
+                held,
+                was_offered=window is None or each in window,
+                was_fetched=window is not None or each in self.fetched,
+            )
+            if code is FindingCode.CITATION_NOT_RETRIEVED and self.looks.causes:
                 causes |= self.looks.causes
+            elif code is not None:
+                return WHOLE.fails(clause.id, code, _STAGE, self._uncitable(code, held, _cut(each)))
+            elif held is not None and inside(held) != TRUE:
+                causes |= held.causes
         return decided(clause.id, _STAGE, causes, Reason.ALL_CITED(number=len(cited)))
+
+    def _uncitable(
+        self, code: FindingCode, held: CapturedArtifact | None, shown: str
+    ) -> Explanation:
+        if code is FindingCode.HALLUCINATED_CITATION:
+            exists = held is not None and held.lies != FALSE
+            return Reason.CITED_UNKNOWN(artifact=shown, was_offered=exists)
+        if code is FindingCode.CITATION_NOT_RETRIEVED:
+            return Reason.CITED_UNFETCHED(artifact=shown)
+        if held is not None and held.granted == FALSE:
+            return Reason.CITED_CLOSED(artifact=shown, actor=self.access.actor)
+        return Reason.CITED_LATER(artifact=shown)
 
 
 def _text(value: Value) -> str:
