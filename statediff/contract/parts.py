@@ -28,11 +28,10 @@ TypeNames = Annotated[
     TypeName | Annotated[tuple[TypeName, ...], Field(min_length=1)],
     Field(description="the name of an entity type, or a list of them"),
 ]
-HAPPENING: Final = r"^(create|update|delete|link|unlink|any) [^\x00-\x1f\x7f]{1,200}$"
 Happening = Annotated[
     str,
     Field(
-        pattern=HAPPENING,
+        pattern=r"^(create|update|delete|link|unlink|any) [^\x00-\x1f\x7f]{1,200}$",
         description="an operation and a type, e.g. `create refund`",
     ),
 ]

@@ -121,8 +121,7 @@ def forbidden_writes(world: World) -> Iterator[tuple[Fault, frozenset[str]]]:
         and clause.low <= 1
         and clause.by is None
         and clause.fields is None
-        and not any(clause.sets.values())
-        and not any(clause.froms.values())
+        and not any(clause.pins.values())
         and not any(clause.that.values())
     ]
     for fault in extras(world):

@@ -8,7 +8,7 @@ not, and a role or subsystem that nobody knows sees nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -27,7 +27,7 @@ from statediff.contract.language.syntax import Node, Read
 from statediff.model.explanation import Cause, Reason
 from statediff.model.values import Key
 from statediff.model.view import View
-from statediff.reads.rules import conjunction
+from statediff.reads.rules import Standing, conjunction
 
 SEARCH: Final = "search"
 FETCH: Final = "fetch"
@@ -36,15 +36,12 @@ WINDOW: Final = "window"
 
 
 @dataclass(frozen=True)
-class CapturedArtifact:
+class CapturedArtifact(Standing):
     """One artifact: whether it lies in its subsystem, is granted to the actor, and was there."""
 
     id: str
     holding: Holding
     thing: EntityRef
-    lies: int
-    granted: int
-    in_time: int
     causes: frozenset[Cause] = frozenset()
     """Why something of that is not known."""
 
@@ -88,7 +85,7 @@ class Captured:
         if holding.authorized_by is not None:
             granted |= TRUE
         return CapturedArtifact(
-            holding.id_of(key), holding, thing, may, granted, may, frozenset({cause})
+            may, granted, may, holding.id_of(key), holding, thing, frozenset({cause})
         )
 
     def on(self, shelf: Shelf) -> Iterator[tuple[CapturedArtifact, int]]:
@@ -105,12 +102,7 @@ class Captured:
             held = self._classify(holding, thing)
             if held.lies != FALSE:
                 known = held.causes | causes
-                yield (
-                    CapturedArtifact(
-                        held.id, holding, thing, held.lies, held.granted, held.in_time, known
-                    ),
-                    conjunction(meant, held.lies),
-                )
+                yield replace(held, causes=known), conjunction(meant, held.lies)
 
     def gap(self, shelf: Shelf) -> Cause | None:
         """Why there may be more of them than are known; None where there are not."""
@@ -145,7 +137,7 @@ class Captured:
                 in_time = conjunction(in_time, found)
                 causes |= why
         return CapturedArtifact(
-            holding.id_of(thing.key), holding, thing, lies, granted, in_time, frozenset(causes)
+            lies, granted, in_time, holding.id_of(thing.key), holding, thing, frozenset(causes)
         )
 
     def _is(

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from statediff.contract.language.context import FALSE, TRUE
-from statediff.reads.rules import Standing, inside
+from statediff.reads.rules import Standing
 
 Fact = str | int | bool
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -71,7 +71,7 @@ class Cone:
 
     def holds(self, artifact: Artifact) -> bool:
         """True if the artifact could be read by then."""
-        return inside(self.standing(artifact)) == TRUE
+        return self.standing(artifact).inside == TRUE
 
 
 MAX_TERMS: Final = 16

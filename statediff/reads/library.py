@@ -21,7 +21,6 @@ from statediff.model.schema import Kind
 from statediff.model.values import Map, Observed, is_value, show
 from statediff.reads.captured import Captured, CapturedArtifact
 from statediff.reads.index import EPOCH, Artifact, Cone, Hit, Index, show_instant
-from statediff.reads.rules import inside
 
 MAX_QUERY: Final = 1_000
 NOT_THERE: Final = "there is no such artifact"
@@ -77,7 +76,7 @@ class Library:
             source for held in self.access.holdings for source in schema.sources_of(held.type)
         )
         """The systems whose content this is."""
-        kept = {held.id: held for held in captured.everything() if inside(held) == TRUE}
+        kept = {held.id: held for held in captured.everything() if held.inside == TRUE}
         self._contents = {name: _content(held) for name, held in kept.items()}
         at = {name: self._instant(captured, held) for name, held in kept.items()}
         self._at = at

@@ -5,7 +5,6 @@ Steps are invariants and transition assertions, never a prescribed path [STA].
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Final, Literal, TypeAlias
@@ -29,15 +28,7 @@ from statediff.contract.language.syntax import (
     footprint,
     walk,
 )
-from statediff.contract.parts import (
-    HAPPENING,
-    Count,
-    Expression,
-    Happening,
-    Identifier,
-    Part,
-    Reason,
-)
+from statediff.contract.parts import Count, Expression, Happening, Identifier, Part, Reason
 from statediff.model.delta import Op
 from statediff.model.trace import ActionClass
 
@@ -118,7 +109,7 @@ class Step(Part):
                 raise ValueError(f"`{form}` needs `{'` or `'.join(partners)}`")
             if given and form not in named:
                 raise ValueError(f"`{given[0]}` belongs to `{form}`")
-        if self.before is not None and not re.match(HAPPENING, str(self.on)):
+        if self.before is not None and str(self.on).partition(" ")[0] not in OPERATIONS:
             raise ValueError("`on` beside `before` is an operation and a type: `create refund`")
         if self.during is not None and self.always is None:
             raise ValueError("`during` belongs to `always`")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field as Described
 from pydantic import ValidationInfo, field_validator, model_validator
@@ -133,11 +133,32 @@ Clauses = tuple[Clause, ...]
 # ---------------------------------------------------------------- as bound
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pattern:
-    """A clause over deltas. `where` and `that` are bound once per type it names.
+class Pin(NamedTuple):
+    """A value that an entity must have: `from` before the run, `set` after it."""
 
-    `sets` and `froms` are (path, expression) pairs that the new and the old entity must equal.
+    key: Literal["from", "set"]
+    path: FieldPath
+    node: Node
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """The expressions of a pattern, each by the type that it is bound to."""
+
+    where: Mapping[str, Node | None]
+    that: Mapping[str, Node | None]
+    pins: Mapping[str, tuple[Pin, ...]]
+
+    def nodes(self) -> Iterator[Node]:
+        """All of them."""
+        yield from (node for node in (*self.where.values(), *self.that.values()) if node)
+        yield from (pin.node for pins in self.pins.values() for pin in pins)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pattern(Conditions):
+    """A clause over deltas.
+
     `fields` are the selected fields, None for all; `places` are the places inside them. `high` None
     means unbounded.
     """
@@ -147,14 +168,10 @@ class Pattern:
     """FORBID, REQUIRE, or None for an allow clause, which explains and never fails by itself."""
     operations: frozenset[Op]
     types: tuple[str, ...]
-    where: Mapping[str, Node | None]
-    sets: Mapping[str, tuple[tuple[FieldPath, Node], ...]]
-    froms: Mapping[str, tuple[tuple[FieldPath, Node], ...]]
     fields: tuple[str, ...] | None
     low: int
     high: int | None
     is_every: bool
-    that: Mapping[str, Node | None]
     by: str | None
     during_run: bool
     sentence: str
@@ -276,28 +293,14 @@ def bind_condition(
     return Condition(name, stage, node, text, sentence + ".", footprint(node), during_run)
 
 
-@dataclass(frozen=True)
-class _Conditions:
-    """The expressions of a pattern, each by the type that it is bound to."""
-
-    where: dict[str, Node | None]
-    that: dict[str, Node | None]
-    sets: dict[str, tuple[tuple[FieldPath, Node], ...]]
-    froms: dict[str, tuple[tuple[FieldPath, Node], ...]]
-
-    def nodes(self) -> Iterator[Node]:
-        """All of them."""
-        yield from (node for node in (*self.where.values(), *self.that.values()) if node)
-        for pairs in (*self.sets.values(), *self.froms.values()):
-            yield from (node for _, node in pairs)
-
-    def sentence(self, type_name: str, own: str) -> str:
-        """The words that select the changes of a type, in English."""
-        where = self.where[type_name]
-        parts = [] if where is None else [condition(where, own)]
-        for pairs, verb in ((self.froms[type_name], "was"), (self.sets[type_name], "becomes")):
-            parts += [f"its {words(str(path))} {verb} {operand(node, own)}" for path, node in pairs]
-        return together(parts)
+def _sentence(found: Conditions, type_name: str, own: str) -> str:
+    """The words that select the changes of a type, in English."""
+    where = found.where[type_name]
+    parts = [] if where is None else [condition(where, own)]
+    for key, path, node in found.pins[type_name]:
+        verb = "was" if key == "from" else "becomes"
+        parts.append(f"its {words(str(path))} {verb} {operand(node, own)}")
+    return together(parts)
 
 
 @dataclass(frozen=True)
@@ -335,8 +338,7 @@ class PatternBinder:
             operations=self._operations(key, relation),
             types=tuple(e.name for e in entities),
             where=conditions.where,
-            sets=conditions.sets,
-            froms=conditions.froms,
+            pins=conditions.pins,
             fields=fields,
             low=low,
             high=high,
@@ -387,7 +389,7 @@ class PatternBinder:
         self,
         entities: tuple[EntityType, ...],
         relation: str | None,
-        conditions: _Conditions,
+        conditions: Conditions,
         count: tuple[int, int | None, bool],
     ) -> str:
         clause, first = self.clause, entities[0].name
@@ -397,7 +399,7 @@ class PatternBinder:
             str(clause.operation),
             tuple(e.name for e in entities),
             count,
-            where=conditions.sentence(first, own),
+            where=_sentence(conditions, first, own),
             fields=clause.fields,
             that="" if that is None else condition(that, own),
             relation=relation,
@@ -408,9 +410,9 @@ class PatternBinder:
         more = "and never more than that" if is_required else "at any moment of the run"
         return f"{sentence.removesuffix('.')}, {more}."
 
-    def _conditions(self, entities: tuple[EntityType, ...]) -> _Conditions:
+    def _conditions(self, entities: tuple[EntityType, ...]) -> Conditions:
         clause = self.clause
-        found = _Conditions({}, {}, {}, {})
+        where, that, pins = dict[str, Node | None](), dict[str, Node | None](), {}
         for entity in entities:
             name = entity.name
             variables: dict[str, Type] = {"it": EntityT(name)}
@@ -420,11 +422,13 @@ class PatternBinder:
             if len(entities) == 1:
                 wider["them"] = CollectionT(name)
             at = self.path
-            found.where[name] = self.binder.expression((*at, "where"), clause.where, variables)
-            found.that[name] = self.binder.expression((*at, "that"), clause.that, wider)
-            found.sets[name] = self._values("set", clause.set, entity, variables)
-            found.froms[name] = self._values("from", clause.from_, entity, variables)
-        return found
+            where[name] = self.binder.expression((*at, "where"), clause.where, variables)
+            that[name] = self.binder.expression((*at, "that"), clause.that, wider)
+            pins[name] = (
+                *self._pins("from", clause.from_, entity, variables),
+                *self._pins("set", clause.set, entity, variables),
+            )
+        return Conditions(where=where, that=that, pins=pins)
 
     def _paths(
         self, entities: tuple[EntityType, ...], relation: str | None
@@ -478,14 +482,13 @@ class PatternBinder:
             return False
         return True
 
-    def _values(
+    def _pins(
         self,
-        key: str,
+        key: Literal["from", "set"],
         raw: Mapping[str, Any] | None,
         entity: EntityType,
         variables: Mapping[str, Type],
-    ) -> tuple[tuple[FieldPath, Node], ...]:
-        pairs: list[tuple[FieldPath, Node]] = []
+    ) -> Iterator[Pin]:
         for name, value in (raw or {}).items():
             path = self._path((key, name), entity, name)
             node = None if path is None else self._written((key, name), value, variables)
@@ -497,8 +500,7 @@ class PatternBinder:
                 at = (*self.path, key, name)
                 node = self.binder.field_value(at, entity, path.field, node)
             if node is not None:
-                pairs.append((path, node))
-        return tuple(pairs)
+                yield Pin(key, path, node)
 
     def _written(self, below: Path, value: Any, variables: Mapping[str, Type]) -> Node | None:
         """A value as it is written, or the expression that computes it."""
@@ -576,7 +578,7 @@ def _kind(section: str, stage: Stage | None, judged: JudgedAs, heading: str) -> 
         keys=("id", *operations, *which, *counted),
         heading=heading,
         listed=(section,),
-        attributes={"node": "that", "sets": "set", "froms": "from"},
+        attributes={"node": "that"},
         can_fail=stage is not None,
         must_hold=stage is Stage.REQUIRE,
     )

@@ -115,10 +115,7 @@ class Evidence(Part):
         tuple[str, ...],
         Field(description="types for which this source decides when sources differ"),
     ] = ()
-    over: Annotated[
-        Literal["acknowledged"] | None,
-        Field(description="`acknowledged`: the word of a system about its effect suffices"),
-    ] = None
+    over: Literal["acknowledged"] | None = None
     history: Literal["required"] | None = None
     retain: Duration | None = None
     disclose: Tier = "auditor"

@@ -81,7 +81,8 @@ def already_there(subject: Subject, clause: Pattern) -> str:
         return ""
     look, found = Look(subject, clause.types, clause.reads), list[str]()
     for name in clause.types:
-        wanted = [equals("new", name, path, node) for path, node in clause.sets.get(name, ())]
+        set_ = [pin for pin in clause.pins.get(name, ()) if pin.key == "set"]
+        wanted = [equals("new", name, pin.path, pin.node) for pin in set_]
         if not wanted and (not is_new or clause.where.get(name) is None):
             return ""
         for it in _meant(look, clause, name, is_new=is_new):

@@ -126,8 +126,8 @@ def _reads(subject: Subject) -> Iterator[tuple[str, tuple[str, str]]]:
             by = expression.clause if is_own and expression.clause in matching else ""
             yield by, (part.entity_type, part.field)
     for pattern in subject.patterns():
-        for name, pins in pattern.sets.items():
-            yield from ((pattern.id, (name, path.field)) for path, _ in pins)
+        for name, pins in pattern.pins.items():
+            yield from ((pattern.id, (name, p.path.field)) for p in pins if p.key == "set")
 
 
 def _unread(subject: Subject, pattern: Pattern, read: set[tuple[str, str]]) -> Iterator[Problem]:

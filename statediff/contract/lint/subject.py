@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.alternatives import ALTERNATIVES
-from statediff.contract.clauses.patterns import Pattern
+from statediff.contract.clauses.patterns import Pattern, Pin
 from statediff.contract.document.contract import KINDS
 from statediff.contract.language.syntax import Node
 from statediff.contract.lint.catalogue import CATALOGUE
@@ -143,9 +143,8 @@ def _nodes(clause: Any) -> Iterator[tuple[NodePath, str | None, Node]]:
                 if isinstance(held, Node):
                     yield (key,), type_name, held
                 elif isinstance(held, tuple):
-                    for pair in held:
-                        if isinstance(pair, tuple) and isinstance(pair[-1], Node):
-                            yield (key, str(pair[0]), "is"), type_name, pair[-1]
+                    pins = (pin for pin in held if isinstance(pin, Pin))
+                    yield from (((p.key, str(p.path), "is"), type_name, p.node) for p in pins)
 
 
 def clause_paths(source: Document) -> dict[str, NodePath]:

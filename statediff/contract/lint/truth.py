@@ -64,9 +64,8 @@ class Fact:
 def conditions(pattern: Pattern, type_name: str) -> tuple[Node, ...]:
     """Everything a pattern asks of one entity, as conditions that must all hold."""
     found = list(conjuncts(pattern.where.get(type_name)))
-    for pairs, variable in ((pattern.froms, "it"), (pattern.sets, "new")):
-        for path, node in pairs.get(type_name, ()):
-            found.append(equals(variable, type_name, path, node))
+    for key, path, node in pattern.pins.get(type_name, ()):
+        found.append(equals("it" if key == "from" else "new", type_name, path, node))
     that = pattern.that.get(type_name)
     if that is not None:
         names = {n.name for n in _variables(that)}
@@ -259,7 +258,7 @@ def _whole_objects(subject: Subject, pattern: Pattern) -> Iterator[Problem]:
     inside = {name for name, _ in pattern.places}
     for name in pattern.types:
         by_name = subject.contract.schema.by_name[name].by_name
-        pinned = {path.field for path, _ in pattern.sets.get(name, ()) if not path.steps}
+        pinned = {p.path.field for p in pattern.pins[name] if p.key == "set" and not p.path.steps}
         for field in pattern.fields:
             kind = by_name[field].kind if field in by_name else None
             if kind in (Kind.JSON, Kind.MAP) and field not in inside | pinned:
@@ -437,11 +436,9 @@ def _by_key(pattern: Pattern) -> Iterator[tuple[tuple[str, ...], Node]]:
         for key, found in (("where", pattern.where), ("that", pattern.that)):
             if (node := found.get(name)) is not None:
                 yield (key,), node
-        for path, node in pattern.froms.get(name, ()):
-            yield ("from", str(path)), equals("it", name, path, node)
-        for path, node in pattern.sets.get(name, ()):
-            for variable in names:
-                yield ("set", str(path)), equals(variable, name, path, node)
+        for pinned, path, node in pattern.pins.get(name, ()):
+            for variable in names if pinned == "set" else ("it",):
+                yield (pinned, str(path)), equals(variable, name, path, node)
 
 
 def _never_matches(subject: Subject, clause: Pattern) -> Iterator[Problem]:

@@ -38,7 +38,7 @@ from statediff.model.trace import Action, NoAnswer, Trace
 from statediff.model.values import Absent, Map, Observed, Unobserved, Value
 from statediff.model.verdict import MAX_CALLS_SHOWN, Finding, Stage, Truth
 from statediff.reads.captured import FETCH, SEARCH, WINDOW, Captured, CapturedArtifact
-from statediff.reads.rules import broken_by_asking, broken_by_citing, conjunction, inside
+from statediff.reads.rules import broken_by_asking, broken_by_citing, conjunction
 
 UNCITED: Final = Reason.READ_UNCITED()
 
@@ -307,7 +307,7 @@ class _Room:
                 return (code, partial(Reason.ARTIFACT_CLOSED, **asked, actor=actor)), frozenset()
             if code is not None:
                 return (code, partial(Reason.ARTIFACT_LATER, **asked)), frozenset()
-            if held is not None and held.lies != FALSE and inside(held) != TRUE:
+            if held is not None and held.lies != FALSE and held.inside != TRUE:
                 causes |= held.causes or {Reason.WHETHER_READABLE(artifact=_cut(each))}
         return None, frozenset(causes)
 
@@ -350,7 +350,7 @@ class _Room:
         number = 0
         for shelf in clause.space:
             causes |= self._gap(shelf)
-            needed = [(h, conjunction(meant, inside(h))) for h, meant in self.corpus.on(shelf)]
+            needed = [(h, conjunction(meant, h.inside)) for h, meant in self.corpus.on(shelf)]
             needed = [(held, need) for held, need in needed if need != FALSE]
             number += len(needed)
             for held, need in needed:
@@ -440,7 +440,7 @@ class _Room:
 
     def _got(self, held: CapturedArtifact) -> int:
         """The truth of whether it was fetched validly, before the answer."""
-        return inside(held) if held.id in self.fetched else FALSE
+        return held.inside if held.id in self.fetched else FALSE
 
     def _searched(self, subsystem: str) -> bool:
         return any(
@@ -475,7 +475,7 @@ class _Room:
                 causes |= self.looks.causes
             elif code is not None:
                 return WHOLE.fails(clause.id, code, _STAGE, self._uncitable(code, held, _cut(each)))
-            elif held is not None and inside(held) != TRUE:
+            elif held is not None and held.inside != TRUE:
                 causes |= held.causes
         return decided(clause.id, _STAGE, causes, Reason.ALL_CITED(number=len(cited)))
 

@@ -473,11 +473,10 @@ class JudgingContext:
             mask = settled(mask, by_run, where, eval_context, env)
         # What was created has no old values.
         old = None if it is new else it
-        given = (("from", old, pattern.froms[name]), ("set", new, pattern.sets[name]))
-        for key, held, pairs in given:
-            for path, node in pairs:
-                if mask & TRUE:
-                    mask = both(mask, field_is(held, key, path, node, eval_context, env, by_run))
+        for pin in pattern.pins[name]:
+            if mask & TRUE:
+                held = old if pin.key == "from" else new
+                mask = both(mask, field_is(held, pin, eval_context, env, by_run))
         holding = forbidden(pattern, name, self.after.schema) if pattern.relation else None
         if holding is not None and mask & TRUE:
             views = self._view("before"), self._view("after")

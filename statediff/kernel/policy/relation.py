@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from statediff.contract.clauses.patterns import Pattern
+from statediff.contract.clauses.patterns import Pattern, Pin
 from statediff.contract.evaluation.by_run import is_by_run
 from statediff.contract.evaluation.evaluate import evaluate
 from statediff.contract.evaluation.operations import (
@@ -152,26 +152,21 @@ def field_of(entity_ref: EntityRef | Unknown, path: str) -> Result:
 
 
 def field_is(
-    entity_ref: EntityRef | Unknown | None,
-    key: str,
-    path: FieldPath,
-    node: Node,
-    eval_context: EvalContext,
-    env: Env,
-    by_run: int,
+    held: EntityRef | Unknown | None, pin: Pin, eval_context: EvalContext, env: Env, by_run: int
 ) -> int:
     """The outcomes of one value of `set` or `from`; `by_run`: what it is if the run is to blame."""
-    if entity_ref is None:
+    if held is None:
         return FALSE
+    key, path, node = pin
     wanted = evaluate(node, eval_context, env)
-    found = place_of(entity_ref, path)
+    found = place_of(held, path)
     mask = relate("==", found, wanted, eval_context)
-    if mask in (TRUE, FALSE) or not isinstance(entity_ref, EntityRef):
+    if mask in (TRUE, FALSE) or not isinstance(held, EntityRef):
         is_own = False
     elif isinstance(found, Undefined):
-        is_own = is_written(entity_ref, path.field, path.place, eval_context)
+        is_own = is_written(held, path.field, path.place, eval_context)
     else:
-        is_own = is_unread(entity_ref, path.field, eval_context)
+        is_own = is_unread(held, path.field, eval_context)
     if is_own:
         return by_run
     if isinstance(wanted, Undefined) and is_by_run(node, eval_context, env):
@@ -309,11 +304,10 @@ def _tests(pattern: Pattern, type_name: str) -> Iterator[_Test]:
         if test is None:
             return
         yield test
-    for root, pairs in (("from", pattern.froms[type_name]), ("set", pattern.sets[type_name])):
-        for path, node in pairs:
-            if not _is_fixed(node):
-                return
-            yield _Test(root, path, "==", node)
+    for key, path, node in pattern.pins[type_name]:
+        if not _is_fixed(node):
+            return
+        yield _Test(key, path, "==", node)
 
 
 def _parts(node: Node) -> Iterator[Node]:

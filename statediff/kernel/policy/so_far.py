@@ -203,7 +203,7 @@ class _Past:
     def clause(self, clause: Pattern | Condition) -> Finding | None:
         """The violation of a clause that says `during: run`."""
         is_pattern = isinstance(clause, Pattern)
-        nodes = tuple(_nodes(clause)) if isinstance(clause, Pattern) else (clause.node,)
+        nodes = tuple(clause.nodes()) if isinstance(clause, Pattern) else (clause.node,)
         if isinstance(clause, Pattern) and clause.by is not None:
             return None
         if not _reads_only(nodes, _PAST if is_pattern else _ENDS):
@@ -337,13 +337,6 @@ class _Past:
 def _first(found: Iterable[Finding]) -> Finding | None:
     """The first violation."""
     return next((each for each in found if each.truth is Truth.FAILS), None)
-
-
-def _nodes(pattern: Pattern) -> Iterator[Node]:
-    """Every expression of the pattern."""
-    yield from filter(None, (*pattern.where.values(), *pattern.that.values()))
-    for pairs in (*pattern.sets.values(), *pattern.froms.values()):
-        yield from (node for _, node in pairs)
 
 
 def _reads_only(nodes: Iterable[Node], roots: frozenset[str]) -> bool:

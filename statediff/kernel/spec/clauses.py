@@ -152,19 +152,19 @@ class Case:
         here, where, by_run = self.eval(it=it, new=new), p.where[name], by_run_as(p)
         mask = TRUE if where is None else here.settled(where, by_run)
         old = None if it is new else it  # what was created has no old values
-        for held, pairs in ((old, p.froms[name]), (new, p.sets[name])):
-            for path, node in pairs:
-                if held is None:
-                    mask = v.both(mask, FALSE)
-                elif mask & TRUE:
-                    wanted, found = here.value(node), x.place_in(held, path)
-                    equal, is_by = v.relate("==", found, wanted), False
-                    if isinstance(held, Thing) and found is NO_VALUE:
-                        is_by = here.is_written(held, path.field, path.place)
-                    elif isinstance(held, Thing) and equal not in (TRUE, FALSE):
-                        is_by = here.is_unread(held, path.field)
-                    is_by |= wanted is NO_VALUE and here.is_by_run(node)
-                    mask = v.both(mask, by_run if is_by else equal)
+        for key, path, node in p.pins[name]:
+            held = old if key == "from" else new
+            if held is None:
+                mask = v.both(mask, FALSE)
+            elif mask & TRUE:
+                wanted, found = here.value(node), x.place_in(held, path)
+                equal, is_by = v.relate("==", found, wanted), False
+                if isinstance(held, Thing) and found is NO_VALUE:
+                    is_by = here.is_written(held, path.field, path.place)
+                elif isinstance(held, Thing) and equal not in (TRUE, FALSE):
+                    is_by = here.is_unread(held, path.field)
+                is_by |= wanted is NO_VALUE and here.is_by_run(node)
+                mask = v.both(mask, by_run if is_by else equal)
         if p.forbidden_relation is not None:
             mask = v.both(mask, self._is_fact(*p.forbidden_relation, name, old, new))
             is_doubt = change is not None and change.is_of_target and not change.deltas
