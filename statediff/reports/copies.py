@@ -152,20 +152,21 @@ def _review_lines(review: Json, files: Mapping[str, bytes]) -> Iterator[str]:
         for row in worded["witness"]["rows"][:MAX_SHOWN]:
             shown = ", ".join(f"{said(n)} {said(_show(x))}" for n, x in row["fields"])
             yield f"    {row['side']} {_entity(row)}: {shown}"
-    yield f"Changes: {len(review['changes']) + review['more_changes']}"
+    total = len(review["changes"]) + review["more_changes"]
+    yield f"Changes: {total}" + (f", {MAX_SHOWN} of them here" if total > MAX_SHOWN else "")
     yield from (f"  {line}" for line in change_lines(review))
     if review["answer"] is not None:
         yield f"Answer: {said(_show(review['answer']))}"
     if review["calls"]:
         yield f"Calls: {len(review['calls']) + review['more_calls']}"
-    hidden = ", ".join(f"{why} {count}" for why, count in sorted(review["withheld"].items()))
-    if hidden:
+    if hidden := ", ".join(f"{why} {n}" for why, n in sorted(review["withheld"].items())):
         yield f"Values withheld here: {hidden}"
 
 
 def change_lines(review: Json | None) -> Iterator[str]:
-    """The changes that a review shows, each with the clauses that explain it."""
-    for each in () if review is None else review["changes"][:MAX_SHOWN]:
+    """The changes that a review shows, what nothing explains first, with the clauses that do."""
+    changes = [] if review is None else review["changes"]
+    for each in sorted(changes, key=lambda each: bool(each["explained_by"]))[:MAX_SHOWN]:
         by = ", ".join(map(said, each["explained_by"])) or "nothing explains it"
         yield f"{each['op']} {_entity(each)}{_values(each)}  ({by})"
 
@@ -187,5 +188,4 @@ def _values(change: Json) -> str:
         sides = " → ".join(said(_show(each["value"])) for each in (before, after))
         return f" {said(change['path'])}: {sides}"
     row = after if "entity" in after else before
-    fields = row.get("entity", ())
-    return ": " + ", ".join(f"{said(n)} {said(_show(x))}" for n, x in fields)
+    return ": " + ", ".join(f"{said(n)} {said(_show(x))}" for n, x in row.get("entity", ()))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from statediff.evidence import verify as v
+from statediff.reports.copies import change_lines
 
 MARK = "Zyxwv"
 NUMBER = 555010999
@@ -122,6 +123,13 @@ def test_a_reviewer_is_shown_the_clause_the_rows_and_the_values_that_are_not_wit
     again = statediff("replay", "reviewer.zip", "--trust", "trust.json")
     assert again.code == 3
     assert again.out.startswith("DIVERGE follows from the")
+
+
+def test_what_nothing_explains_is_listed_first() -> None:
+    sides = {"path": "", "before": {"entity": []}, "after": {"value": ["absent"]}}
+    one = {"op": "delete", "type": "case", "key": [["int", "1"]], "explained_by": ["a"], **sides}
+    other = {**one, "key": [["int", "2"]], "explained_by": []}
+    assert next(change_lines({"changes": [one] * 60 + [other]})).startswith("delete case 2:")
 
 
 def test_the_whole_copy_is_valid_replays_and_has_the_review_that_its_bundle_makes(

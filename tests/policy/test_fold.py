@@ -59,11 +59,7 @@ def combined(body: str, before: Any = BEFORE, after: Any = AFTER) -> Any:
         (KEPT % "count(i for i in after.item)", "c", False),
         ("steps: [{id: c, during: calls, always: 'count(l for l in now.log) == 1'}]", "c", True),
         ("steps: [{id: c, during: calls, always: 'count(i for i in now.item) == 1'}]", "c", False),
-        (
-            "turns:\n  - {id: c, prompt: Go., require: ['count(l for l in now.log) == 1']}",
-            "c",
-            True,
-        ),
+        ("turns: [{id: c, prompt: Go., require: ['count(l for l in now.log) == 1']}]", "c", True),
         (EFFECT % ("log", "before.item[1].n == 1"), "authorized-any-log", True),
         (EFFECT % ("item", "any(l.n == 1 for l in before.log)"), "authorized-any-item", True),
         (EFFECT % ("item", "before.item[1].n == 1"), "authorized-any-item", False),

@@ -79,8 +79,7 @@ class Step(Part):
         ),
     ] = None
     on: Annotated[
-        Tool | OnCall | None,
-        Field(description="a tool, a mapping of tool and classes, or before another effect one"),
+        Tool | OnCall | None, Field(description="a tool, or a mapping; with `before` an effect")
     ] = None
     that: Annotated[
         Expression | None,

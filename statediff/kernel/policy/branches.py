@@ -16,7 +16,6 @@ from typing import Final
 
 from statediff.contract.binding.bound import Contract
 from statediff.contract.clauses.alternatives import Alternatives, Branch
-from statediff.contract.clauses.patterns import Pattern
 from statediff.kernel.policy.clauses import ClauseRunner
 from statediff.kernel.policy.derived import may_show
 from statediff.kernel.policy.findings import WHOLE, kleene
@@ -57,28 +56,11 @@ class Judged:
         return min(self.of(Truth.FAILS), key=lambda f: f.stage is Stage.FRAME)
 
 
-def judge_branches(
-    contract: Contract,
-    bench: ClauseRunner,
-    more: tuple[ExplanationVote, ...],
-) -> tuple[Judged, ...]:
-    """Every branch, judged whole, in the order of the contract.
-
-    `more` is what explains beside the contract's own patterns and the branch's.
-    """
-    return tuple(
-        _judged(contract, branch, bench, (*contract.explaining, *branch.explaining), more)
-        for branch in contract.branches
-    )
-
-
-def _judged(
-    contract: Contract,
-    branch: Branch,
-    bench: ClauseRunner,
-    explaining: Sequence[Pattern],
-    more: tuple[ExplanationVote, ...],
+def judge_branch(
+    contract: Contract, branch: Branch, bench: ClauseRunner, more: tuple[ExplanationVote, ...]
 ) -> Judged:
+    """One branch, judged whole; `more` explains beside its patterns and the contract's."""
+    explaining = (*contract.explaining, *branch.explaining)
     findings = list(bench.findings(branch.forbid))
     bench.begin(f"{branch.name}/frame")
     explanations = explain(explaining, bench.context, more)
@@ -114,10 +96,10 @@ def combined(alternatives: Alternatives, judged: Sequence[Judged]) -> tuple[Find
     right = [j for j in judged if j.truth is Truth.HOLDS]
     if truths == {Truth.FAILS}:
         return _all_fail(alternatives, judged)
-    if right and not alternatives.is_disputed:
-        return _all_hold(alternatives, right[:1])
-    if truths == {Truth.HOLDS}:
-        return _all_hold(alternatives, right)
+    if truths == {Truth.HOLDS} or (right and not alternatives.is_disputed):
+        told = right if alternatives.is_disputed else right[:1]
+        held = Reason.BRANCHES_HOLD(names=tuple(j.branch.name for j in told))
+        return WHOLE.holds(alternatives.id, _STAGE, held), *(f for j in told for f in j.findings)
     if alternatives.is_disputed and truths >= {Truth.HOLDS, Truth.FAILS}:
         return (_differ(alternatives, judged, right),)
     return _open(alternatives, judged)
@@ -144,14 +126,6 @@ def _differ(
         witness=first.witness,
         causes=(Reason.WHICH_READING(names=tuple(j.branch.name for j in judged)),),
         rank=first.rank,
-    )
-
-
-def _all_hold(alternatives: Alternatives, right: Sequence[Judged]) -> tuple[Finding, ...]:
-    held = Reason.BRANCHES_HOLD(names=tuple(j.branch.name for j in right))
-    return (
-        WHOLE.holds(alternatives.id, _STAGE, held),
-        *(f for j in right for f in j.findings),
     )
 
 

@@ -27,7 +27,7 @@ from statediff.kernel.policy.branches import (
     Judged,
     best,
     combined,
-    judge_branches,
+    judge_branch,
     without_required,
 )
 from statediff.kernel.policy.clauses import ClauseRunner
@@ -201,7 +201,9 @@ def _judged(trial: _Trial) -> Judgement:
     contract, evidence = trial.contract, trial.evidence
     forbidden = _forbidden(trial)
     kept = _kept(trial)
-    branches = judge_branches(contract, trial.clauses, kept.votes) if contract.branches else ()
+    branches = tuple(
+        judge_branch(contract, each, trial.clauses, kept.votes) for each in contract.branches
+    )
     framed = _framed(trial, kept.votes)
     required = list(trial.clauses.findings(contract.require))
     conduct = _conduct(trial)

@@ -14,8 +14,6 @@ from statediff.contract.clauses.conduct import Asserted
 from statediff.contract.evaluation.evaluate import outcomes
 from statediff.contract.language.calls import Log, some_call
 from statediff.contract.language.context import (
-    FALSE,
-    UNDEFINED,
     EntityRef,
     EntitySet,
     Env,
@@ -24,8 +22,7 @@ from statediff.contract.language.syntax import Node, Read
 from statediff.kernel.policy.findings import WHOLE, Outcome
 from statediff.kernel.policy.history import IntermediateStates, unseen
 from statediff.kernel.policy.matching import JudgingContext
-from statediff.kernel.policy.witness import call_row, deciding
-from statediff.model.codes import FindingCode
+from statediff.kernel.policy.witness import call_row
 from statediff.model.explanation import Cause, Explanation, Reason, cause, causes
 from statediff.model.trace import Trace
 from statediff.model.verdict import Finding, Stage, Truth
@@ -80,12 +77,10 @@ class CallContext:
         """The condition at one point; `now` is the state there."""
         eval_context = self.context.eval_context(reads)
         if now is not None:
-            eval_context.now, view = now
-            if (
-                eval_context.now not in ("before", "after")
-                and eval_context.now not in eval_context.moments
-            ):
-                eval_context.moments = {eval_context.now: view}
+            side, view = now
+            eval_context.now = side
+            if side not in ("before", "after", *eval_context.moments):
+                eval_context.moments = {side: view}
         mask = outcomes(node, eval_context, env)
         return Outcome.of(mask, eval_context)
 
@@ -97,27 +92,6 @@ class CallContext:
                 finding.clause, finding.stage, [] if self.gap is None else [self.gap]
             )
         return finding
-
-
-def broken(
-    clause: str,
-    stage: Stage,
-    code: FindingCode,
-    place: Explanation,
-    found: Outcome,
-    text: str,
-) -> Finding:
-    """The finding of a condition that does not hold at one point; undefined is its own code."""
-    if found.mask == UNDEFINED:
-        return undefined_at(clause, stage, place, found)
-    what = deciding(found.seen, FALSE) or Reason.WRITTEN(text=text)
-    return WHOLE.fails(clause, code, stage, Reason.AT(place=place, what=what), (), found.seen)
-
-
-def undefined_at(clause: str, stage: Stage, place: Explanation, found: Outcome) -> Finding:
-    """The finding of a condition that is undefined at one point."""
-    why = Reason.AT(place=place, what=cause(found.undefined))
-    return WHOLE.fails(clause, FindingCode.UNDEFINED, stage, why, (), found.seen)
 
 
 def decided(

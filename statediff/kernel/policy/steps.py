@@ -29,8 +29,9 @@ from statediff.contract.clauses.conduct import (
 from statediff.contract.clauses.conduct import BoundStep as StepClause
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED, EntityRef, Env, Unknown
 from statediff.kernel.policy.findings import WHOLE, Outcome
-from statediff.kernel.policy.history import Cut, IntermediateStates
-from statediff.kernel.policy.run import CallContext, at_call, broken, decided, undefined_at
+from statediff.kernel.policy.history import IntermediateStates
+from statediff.kernel.policy.run import CallContext, at_call, decided
+from statediff.kernel.policy.witness import deciding
 from statediff.model.codes import FindingCode
 from statediff.model.explanation import Cause, Explanation, Reason, cause, shown
 from statediff.model.trace import Action, ActionClass, NoAnswer, Turn
@@ -78,28 +79,38 @@ def _always(clause: Always, run: CallContext) -> Finding:
         if not found.mask & TRUE:
             ends_of = {"before": Reason.BEFORE_RUN(), "after": Reason.AFTER_RUN()}
             where = ends_of.get(side, Reason.SIDE(side=side))
-            return broken(
-                clause.id, _STAGE, FindingCode.INVARIANT_BROKEN, where, found, clause.text
-            )
+            return _broken(clause.id, FindingCode.INVARIANT_BROKEN, where, found, clause.text)
         if found.mask != TRUE:
             (causes if side in ("before", "after") else within).update(found.why)
     if within and is_complete and len(run.moments.moving(types)) > 1:
-        every = run.moments.together(types)
-        tried = [] if every is None else [(cut, _at(clause, run, cut)) for cut in every]
+        every = run.moments.together(types) or ()
+        tried = [
+            (cut, run.outcome(clause.node, clause.reads, {}, (cut.side, cut.view))) for cut in every
+        ]
         for cut, found in tried:
             if cut.is_certain and not found.mask & TRUE:
                 where = Reason.SIDE(side=cut.side)
-                return broken(
-                    clause.id, _STAGE, FindingCode.INVARIANT_BROKEN, where, found, clause.text
-                )
+                return _broken(clause.id, FindingCode.INVARIANT_BROKEN, where, found, clause.text)
         if tried and all(found.mask == TRUE for _, found in tried):
             within = set()
     number = len(between) + len(ends)
     return decided(clause.id, _STAGE, causes | within, Reason.IN_ALL_STATES(number=number))
 
 
-def _at(clause: Always, run: CallContext, cut: Cut) -> Outcome:
-    return run.outcome(clause.node, clause.reads, {}, (cut.side, cut.view))
+def _broken(
+    clause: str, code: FindingCode, place: Explanation, found: Outcome, text: str
+) -> Finding:
+    """The finding of a condition that does not hold at one point; undefined is its own code."""
+    if found.mask == UNDEFINED:
+        return _undefined(clause, place, found)
+    what = deciding(found.seen, FALSE) or Reason.WRITTEN(text=text)
+    return WHOLE.fails(clause, code, _STAGE, Reason.AT(place=place, what=what), (), found.seen)
+
+
+def _undefined(clause: str, place: Explanation, found: Outcome) -> Finding:
+    """The finding of a condition that is undefined at one point."""
+    why = Reason.AT(place=place, what=cause(found.undefined))
+    return WHOLE.fails(clause, FindingCode.UNDEFINED, _STAGE, why, (), found.seen)
 
 
 def _at_calls(clause: AtCalls, run: CallContext) -> Finding:
@@ -112,9 +123,8 @@ def _at_calls(clause: AtCalls, run: CallContext) -> Finding:
         number += 1
         found = run.outcome(clause.node, clause.reads, run.at(position))
         if not found.mask & TRUE and meant == TRUE:
-            finding = broken(
-                clause.id, _STAGE, FindingCode.STEP_FAILED, shown_call(call), found, clause.text
-            )
+            where = shown_call(call)
+            finding = _broken(clause.id, FindingCode.STEP_FAILED, where, found, clause.text)
             return at_call(finding, call)
         if not found.mask & TRUE:
             causes.add(Reason.CLASS_UNKNOWN(call=show_key(call.key)))
@@ -144,7 +154,7 @@ def _after_calls(clause: AfterCalls, run: CallContext) -> Finding:
         found = run.outcome(clause.node, clause.reads, run.at(position), now)
         if not found.mask & TRUE:
             where = Reason.AFTER_CALL(call=shown_call(call))
-            finding = broken(clause.id, _STAGE, FindingCode.STEP_FAILED, where, found, clause.text)
+            finding = _broken(clause.id, FindingCode.STEP_FAILED, where, found, clause.text)
             return at_call(finding, call)
         if found.mask != TRUE:
             causes |= found.why
@@ -159,14 +169,8 @@ def _after_calls(clause: AfterCalls, run: CallContext) -> Finding:
         if not found.mask & TRUE and number:
             found = run.outcome(clause.node, clause.reads, run.at(number - 1), now)
         if not found.mask & TRUE and number:
-            return broken(
-                clause.id,
-                _STAGE,
-                FindingCode.STEP_FAILED,
-                Reason.AFTER_LAST_CALL(),
-                found,
-                clause.text,
-            )
+            where = Reason.AFTER_LAST_CALL()
+            return _broken(clause.id, FindingCode.STEP_FAILED, where, found, clause.text)
         causes.add(other.cause)
     return decided(clause.id, _STAGE, causes, Reason.AFTER_EACH_CALL(number=len(run.calls)))
 
@@ -178,7 +182,7 @@ def _occurrence(clause: Occurrence, run: CallContext) -> Finding:
     for position, call in enumerate(run.calls):
         found = run.outcome(clause.node, clause.reads, run.at(position))
         if found.mask == UNDEFINED:
-            return at_call(undefined_at(clause.id, _STAGE, shown_call(call), found), call)
+            return at_call(_undefined(clause.id, shown_call(call), found), call)
         if found.mask == TRUE:
             counted.append(call)
         elif found.mask != FALSE:
@@ -296,7 +300,7 @@ def turn(gate: Gate, run: CallContext, is_first_failure: bool) -> Finding:
     for node, text in gate.conditions:
         found = run.outcome(node, gate.reads, env, now)
         if not found.mask & TRUE:
-            return broken(gate.id, _STAGE, FindingCode.TURN_FAILED, where, found, text)
+            return _broken(gate.id, FindingCode.TURN_FAILED, where, found, text)
         if found.mask != TRUE:
             causes |= found.why
     repairs = turns[at - 1].attempt - 1
@@ -406,12 +410,10 @@ def _attempts(rule: Attempts, run: CallContext) -> tuple[Finding, ...]:
     exhausted = attempts_exhausted(rule, run, open_)
     if exhausted is not None:
         return (exhausted,)
-    causes: set[Cause] = set()
-    if run.gap is not None:
-        causes = {run.gap}
-    elif open_:
+    if open_ and run.gap is None:
         tries, call = next(iter(open_.values()))
         return (_unrepaired(rule, call, tries),)
+    causes = () if run.gap is None else (run.gap,)
     right = Reason.ALL_CALLS_RIGHT(number=len(run.calls))
     return (decided(rule.id, _ACTIONS, causes, right),)
 
