@@ -255,7 +255,8 @@ class Scorer:
 
     def _gated(self, call: ReadCall, question: Question, cone: Cone) -> _GatedCall:
         is_fetch, asked = call.kind is CallKind.FETCH, question.asked
-        artifact = self._artifacts.get(call.artifact or "") if is_fetch else None
+        name = call.artifact if is_fetch else None
+        artifact = None if name is None else self._artifacts.get(name)
         broken = set(broken_by_asking(cone.standing(artifact) if artifact is not None else None))
         if artifact is not None:
             is_seen = FindingCode.ACCESS_VIOLATION not in broken
