@@ -1,4 +1,4 @@
-"""The rules of reads, of a contract's `access:` and of questions over a log alike [GE §3].
+"""The rules of reads, of a contract's `access:` and of questions over a log alike [GE §3.1].
 
 A call breaks every rule that it breaks certainly; a citation the first one.
 """

@@ -89,7 +89,7 @@ def read_side(
         return None
     if access is None:
         return None
-    verbs = _VERBS | {r.tool: "searched" if r.finds else "fetched" for r in access.reads if r.in_}
+    verbs = _VERBS | {r.tool: "searched" if r.finds else "fetched" for r in access.actions if r.in_}
     findings = [f for f in judged["findings"] if f["stage"] == stage and f["truth"] != "HOLDS"]
     outside = {str(name) for f in findings if f["code"] in _OUTSIDE for name in f["evidence"]}
     reads = [a for a in trace["actions"] if str(a["tool"]) in verbs]
@@ -107,7 +107,7 @@ def read_side(
         calls=tuple(calls[:MAX_CALLS]),
         more_calls=_more(calls, MAX_CALLS, "calls"),
         cited=tuple(
-            (_text(each), _way(each, fetched, any(r.in_ for r in access.reads)))
+            (_text(each), _way(each, fetched, any(r.in_ for r in access.actions)))
             for each in sources[:MAX_CITED]
         ),
         more_cited=_more(sources, MAX_CITED, "citations"),

@@ -65,7 +65,7 @@ def made(trace: Trace, answer: dict, body: str = CONTRACT, *pages: dict) -> Refe
 
 
 def references() -> list[Reference]:
-    submitted = CONTRACT + "  reads: [{tool: submit, because: it hands in}]\n"
+    submitted = CONTRACT + "  actions: [{tool: submit, because: it hands in}]\n"
     counted = CONTRACT.replace("      cite: true\n", "      count: 1\n")
     return [
         *(worked(name) for name in RUNS),
