@@ -1,5 +1,8 @@
 """A captured state as corpus: what lies in each subsystem, and whether it could be read then.
 
+The rules of reads are a contract's and those of questions over a log alike: a call breaks every
+rule that it breaks certainly, a citation the first one [GE §3.1].
+
 The cone of a contract, three-valued: a mask of TRUE and FALSE, both where something was not
 observed. It fails closed: what has no time did not exist yet, what cannot be said to be granted is
 not, and a role or subsystem that nobody knows sees nothing.
@@ -24,15 +27,32 @@ from statediff.contract.language.context import (
     not_enumerated,
 )
 from statediff.contract.language.syntax import Node, Read
+from statediff.model.codes import FindingCode
 from statediff.model.explanation import Cause, Reason
 from statediff.model.values import Key
 from statediff.model.view import View
-from statediff.reads.rules import Standing, conjunction
 
 SEARCH: Final = "search"
 FETCH: Final = "fetch"
 WINDOW: Final = "window"
 """How the record names the calls; the last one is what context mode puts before an agent."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An artifact before a cone: is it there, may the actor read it, did it exist by then.
+
+    Each is a mask of TRUE and FALSE, both where nobody knows.
+    """
+
+    lies: int
+    granted: int
+    in_time: int
+
+    @property
+    def inside(self) -> int:
+        """The truth of whether the cone holds it."""
+        return conjunction(self.lies, self.granted, self.in_time)
 
 
 @dataclass(frozen=True)
@@ -170,3 +190,31 @@ class Captured:
         if not isinstance(found, datetime) or found.tzinfo is None:
             return FALSE, frozenset()
         return (TRUE if found <= as_of else FALSE), frozenset()
+
+
+def conjunction(*masks: int) -> int:
+    """Strong Kleene `and` over masks of TRUE and FALSE."""
+    if FALSE in masks:
+        return FALSE
+    return TRUE if all(mask == TRUE for mask in masks) else TRUE | FALSE
+
+
+def broken_by_asking(held: Standing | None) -> Iterator[FindingCode]:
+    """The rules that a call breaks by asking for it; what is not there tells nothing."""
+    if held is not None and held.lies == TRUE:
+        if held.granted == FALSE:
+            yield FindingCode.ACCESS_VIOLATION
+        if held.in_time == FALSE:
+            yield FindingCode.HORIZON_VIOLATION
+
+
+def broken_by_citing(
+    held: Standing | None, *, was_offered: bool, was_fetched: bool
+) -> FindingCode | None:
+    """The rule that a citation breaks, if all that was fetched is known; None where none is."""
+    if held is None or held.lies == FALSE or not was_offered:
+        return FindingCode.HALLUCINATED_CITATION
+    if held.inside == FALSE:
+        return FindingCode.INVALID_CITATION
+    is_unread = held.inside == TRUE and not was_fetched
+    return FindingCode.CITATION_NOT_RETRIEVED if is_unread else None

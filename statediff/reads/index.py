@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from statediff.contract.language.context import FALSE, TRUE
-from statediff.reads.rules import Standing
+from statediff.reads.captured import Standing
 
 Fact = str | int | bool
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from statediff.model.codes import FindingCode
+from statediff.reads.captured import Standing, broken_by_asking, broken_by_citing
 from statediff.reads.index import Cone
-from statediff.reads.rules import Standing, broken_by_asking, broken_by_citing
 from statediff_lab.reads.cone import Policy
 from statediff_lab.reads.config import EvaluationConfig
 from statediff_lab.reads.gate import CallKind, ReadCall, ReadOutcome, ReadTrace

@@ -37,8 +37,16 @@ from statediff.model.explanation import Argument, Cause, Explanation, Reason
 from statediff.model.trace import Action, NoAnswer, Trace
 from statediff.model.values import Absent, Map, Observed, Unobserved, Value
 from statediff.model.verdict import MAX_CALLS_SHOWN, Finding, Stage, Truth
-from statediff.reads.captured import FETCH, SEARCH, WINDOW, Captured, CapturedArtifact
-from statediff.reads.rules import broken_by_asking, broken_by_citing, conjunction
+from statediff.reads.captured import (
+    FETCH,
+    SEARCH,
+    WINDOW,
+    Captured,
+    CapturedArtifact,
+    broken_by_asking,
+    broken_by_citing,
+    conjunction,
+)
 
 UNCITED: Final = Reason.READ_UNCITED()
 
