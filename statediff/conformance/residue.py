@@ -1,4 +1,4 @@
-"""Conformance of a residue: any two contents are told apart, and what counts from noise."""
+"""Conformance of a residue: any two contents have two, and noise counts for nothing."""
 
 from __future__ import annotations
 

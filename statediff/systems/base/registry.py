@@ -281,10 +281,8 @@ def _chosen(
 ) -> _Found | None:
     """The most specific part that answers, if one does; `UsageError` where two are."""
     known = list(having)
-    for is_general in (False, True):
-        found = [each for each in known if each[1].is_general is is_general and answers(each[1])]
-        if found:
-            break
+    specific = [each for each in known if not each[1].is_general and answers(each[1])]
+    found = specific or [each for each in known if each[1].is_general and answers(each[1])]
     if len(found) > 1:
         names = " and ".join(name for name, _ in found)
         raise UsageError(f"the plug-ins {names} each have {what}; uninstall all but one")
