@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from statediff_hosts.protocols.chat import MAX_ANSWER_CHARACTERS, MAX_RETRIES, E
 from statediff_hosts.protocols.loop import LoopAgent, as_reply
 
 from statediff.agents.trial import AgentRun, Budget, Prices, Trial
+from statediff.capture.source import clock
 from statediff.errors import AdapterError, UsageError
 from statediff.model.trace import ActionClass, NoAnswer
 from statediff.model.values import Map, same
@@ -19,10 +19,6 @@ from tests.agents.chat_server import ChatServer, Step, speaking
 LOOK = ("db_query", json.dumps({"sql": "SELECT name FROM people ORDER BY id"}))
 DONE = Step('{"people": 2}')
 PRICES = Prices(Decimal("2.50"), Decimal(10))
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture

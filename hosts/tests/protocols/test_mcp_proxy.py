@@ -4,7 +4,6 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,12 @@ from statediff_hosts.protocols.mcp_server import serving_http
 
 from hosts.tests.protocols import upstream_server
 from statediff.agents.recorder import Recorder
+from statediff.capture.source import clock
 from statediff.errors import InputError
 from statediff.model.trace import ActionClass, Trace
 from statediff.model.values import Map
 
 TINY = str(Path(upstream_server.__file__).with_name("tiny_server.py"))
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 def config(folder: Path, **servers: Any) -> Path:

@@ -4,13 +4,13 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pygit2
 import pytest
 from statediff_git.sandbox import import_history
 
+from statediff.capture.source import clock
 from statediff.capture.take import take
 from statediff.errors import SandboxError, UsageError
 from statediff.model.state import MemoryChunks
@@ -19,10 +19,6 @@ from statediff.systems.base.sandbox import EmbeddedSandbox
 
 TIP = "edfc9c8bbf5a43cac4e4efc28e041859763f746d"
 HISTORY = sandbox_pack("repo").folder / "origin" / "history.fi"
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture(scope="module")

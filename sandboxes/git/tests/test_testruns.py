@@ -2,7 +2,6 @@ import contextlib
 import os
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pygit2
@@ -12,7 +11,7 @@ from statediff_git.testruns.code_process import is_root_of_the_machine
 from statediff_git.testruns.process import HeldFile, Limits, read_branch
 from statediff_git.testruns.source import TestPlan, TestRunSource, read_test_plan
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.errors import ContractError, UsageError
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import Unobserved
@@ -41,10 +40,6 @@ BASE = {
 FORGEABLE = "not failed, and forgeable"
 """No outcome: code of the agent's ran in the process of the test."""
 QUICK = Limits(cpu_seconds=1)
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 def commit(repository: pygit2.Repository, files: dict[str, str], branch: str = "main") -> None:

@@ -43,6 +43,7 @@ from statediff.systems.tables.spelling import (
     residue_of,
     residue_of_lines,
     said_beside,
+    shown,
 )
 from statediff.uncollected import uncollected
 
@@ -201,15 +202,16 @@ def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[Any]
     if suffix == PARQUET:
         return [_value(row) for row in _parquet(name, file, forms, found)]
     if suffix in LINES:
-        text = _text(file)
+        raw, text = _text(file)
         lines = list(_lines(file, text))
-        found.leave(name, residue_of_lines(file, lines))
+        found.leave(name, shown(residue_of_lines(raw, lines)))
         return lines
-    header, cells = _cells(name, file, forms, found)
+    (raw, text), delimiter = _text(file), DELIMITERS[suffix]
+    header, cells = _cells(name, file, text, forms, found)
     known = (forms or found).numbers
-    parts = residue_of(file, header, cells, {c for of, c in known if of == name})
-    found.leave(name, parts)
-    if "layout" in parts and (odd := odd_blanks(_text(file), DELIMITERS[suffix])):
+    parts = residue_of(raw, delimiter, [header, *cells], {c for of, c in known if of == name})
+    found.leave(name, shown(parts))
+    if "layout" in parts and (odd := odd_blanks(text, delimiter)):
         found.said[f"{name}.blanks"] = odd
     columns = list(zip(*cells, strict=True)) or [() for _ in header]
     made = [
@@ -219,9 +221,11 @@ def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[Any]
     return [dict(zip(header, row, strict=True)) for row in zip(*made, strict=True)]
 
 
-def _text(file: Path) -> str:
+def _text(file: Path) -> tuple[bytes, str]:
+    """What is in the file, and the text that it is."""
     try:
-        return file.read_bytes().decode("utf-8-sig")
+        raw = file.read_bytes()
+        return raw, raw.decode("utf-8-sig")
     except OSError as error:
         raise _wrong(file, f"cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -229,10 +233,10 @@ def _text(file: Path) -> str:
 
 
 def _cells(
-    name: str, file: Path, forms: Forms | None, found: Forms
+    name: str, file: Path, text: str, forms: Forms | None, found: Forms
 ) -> tuple[list[str], list[list[str]]]:
     """The header and the rows; columns of numbers are found in the first state."""
-    header, numbered = delimited(file, _text(file), DELIMITERS[file.suffix.lower()])
+    header, numbered = delimited(file, text, DELIMITERS[file.suffix.lower()])
     cells = [row for _, row in numbered]
     found.columns[name] = frozenset(header)
     if forms is None:

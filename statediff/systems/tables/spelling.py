@@ -12,17 +12,17 @@ import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
-from pathlib import Path
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import pyarrow as pa
 
-from statediff.systems.tables.shape import number_of
-
 _WRITTEN: Final = re.compile(rb"ARROW:schema|PARQUET:field_id|writer\.(?!time\.zone).*")
 """What programs write into each file of Parquet, whatever its columns mean."""
 _BLANKS: Final = ("", '""')
+_SHORT: Final = frozenset({"columns", "ends"})
+_IS_ODD: Final = re.compile(r"-?[0-9]+\.[0-9]*0|-0").fullmatch
+_FIXED: Final = re.compile(r"-?[0-9]+\.[0-9]+").fullmatch
 _QUOTED: Final = re.compile(r'[",\t\r\n]')
 """The characters because of which a cell is quoted."""
 _INDEX: Final = {"kind": "range", "name": None, "start": 0, "step": 1}
@@ -31,23 +31,24 @@ _NO_INDEX: Final[tuple[list[Any], ...]] = ([[], [_INDEX]], [[], [[None, "unicode
 
 
 def residue_of(
-    file: Path, header: Sequence[str], cells: Sequence[Sequence[str]], numbers: set[str]
-) -> dict[str, str]:
+    raw: bytes, delimiter: str, rows: Sequence[Sequence[str]], numbers: set[str]
+) -> dict[str, bytes]:
     """The parts of a file of CSV: `ends`, `columns`, `order`, `numbers`; or all of it, `layout`."""
-    raw, delimiter = file.read_bytes(), "\t" if file.suffix.lower() == ".tsv" else ","
-    parts = {"columns": json.dumps(header)} if list(header) != sorted(header) else {}
-    for ends, said in (("\n", {}), ("\r\n", {"ends": "\r\n"})):
-        made = io.StringIO(newline="")
-        csv.writer(made, delimiter=delimiter, lineterminator=ends).writerows([header, *cells])
-        if made.getvalue().encode() == raw:
-            parts |= said
-            break
-    else:
-        return {"layout": _digest(raw)}
-    parts |= _order(cells)
-    at = [n for n, name in enumerate(header) if name in numbers]
-    odd = [(row[0], n, row[n]) for row in cells for n in at if row[n] and not _is_plain(row[n])]
-    return parts | ({"numbers": _digest(odd)} if odd else {})
+    header, ends = rows[0], "\r\n" if raw.endswith(b"\r\n") else "\n"
+    made = io.StringIO(newline="")
+    csv.writer(made, delimiter=delimiter, lineterminator=ends).writerows(rows)
+    if made.getvalue().encode() != raw:
+        return {"layout": raw}
+    odd = [each for n, name in enumerate(header) if name in numbers for each in _odd(n, rows[1:])]
+    parts = {"ends": ends.encode()} if ends != "\n" else {}
+    parts |= {} if list(header) == sorted(header) else {"columns": json.dumps(header).encode()}
+    parts |= _order(rows[1:], are_numbers=header[0] in numbers)
+    return parts | ({"numbers": json.dumps(odd).encode()} if odd else {})
+
+
+def shown(parts: Mapping[str, bytes]) -> dict[str, str]:
+    """The parts as a record has them: short ones as they are, the others by their digest."""
+    return {n: said.decode() if n in _SHORT else _digest(said) for n, said in parts.items()}
 
 
 def odd_blanks(text: str, delimiter: str) -> str | None:
@@ -73,9 +74,8 @@ def odd_blanks(text: str, delimiter: str) -> str | None:
     return _digest(sorted(odd)) if odd else None
 
 
-def residue_of_lines(file: Path, lines: Sequence[Any]) -> dict[str, str]:
-    """The parts of a file of JSON lines: `layout`, where it is not what Python writes."""
-    raw = file.read_bytes()
+def residue_of_lines(raw: bytes, lines: Sequence[Any]) -> dict[str, bytes]:
+    """The parts of a file of JSON lines: `columns`, the order of names; or all of it, `layout`."""
     try:
         made = "".join(f"{json.dumps(each)}\n" for each in lines).encode()
     except TypeError:
@@ -83,7 +83,21 @@ def residue_of_lines(file: Path, lines: Sequence[Any]) -> dict[str, str]:
     ids: list[Any] = [each.get("id") for each in lines if isinstance(each, dict)]
     are_whole = len(ids) == len(lines) and set(map(type, ids)) <= {int}
     is_rising = are_whole and all(one < other for one, other in pairwise(ids))
-    return {} if made == raw and is_rising else {"layout": _digest(raw)}
+    orders = dict.fromkeys(each for line in lines for each in _orders(line))
+    place = {name: n for n, name in enumerate(dict.fromkeys(chain.from_iterable(orders)))}
+    are_alike = all(place[one] < place[other] for names in orders for one, other in pairwise(names))
+    if not (made == raw and is_rising and are_alike):
+        return {"layout": raw}
+    return {} if list(place) == sorted(place) else {"columns": json.dumps([*place]).encode()}
+
+
+def _orders(value: Any) -> Iterator[tuple[str, ...]]:
+    """The names of each object, in their order."""
+    if isinstance(value, dict):
+        yield tuple(value)
+        value = list(value.values())
+    for each in value if isinstance(value, list) else ():
+        yield from _orders(each)
 
 
 def said_beside(schema: pa.Schema) -> dict[str, str]:
@@ -135,18 +149,26 @@ def _without_end(index: Any) -> Any:
     return {n: v for n, v in index.items() if n != "stop"} if is_range else index
 
 
-def _order(rows: Sequence[Sequence[str]]) -> dict[str, str]:
+def _order(rows: Sequence[Sequence[str]], *, are_numbers: bool) -> dict[str, bytes]:
+    """How rows that are no set are sorted; all of them where the first cell does not tell each."""
     order = [(len(row[0]), row[0]) for row in rows]
-    if all(one < other for one, other in pairwise(order)):
-        return {}
-    return {"order": _digest(order if len(set(order)) == len(order) else rows)}
+    names = {_shortest(row[0]) if are_numbers else row[0] for row in rows}
+    if len(names) < len(rows):
+        return {"order": json.dumps(rows).encode()}
+    is_rising = all(one < other for one, other in pairwise(order))
+    return {} if is_rising else {"order": json.dumps(order).encode()}
 
 
-def _is_plain(text: str) -> bool:
-    try:
-        return str(number_of(text)) == text
-    except (ValueError, ArithmeticError):
-        return True  # no number: the text itself is the value
+def _shortest(number: str) -> str:
+    return number.rstrip("0").rstrip(".") if "." in number else number
+
+
+def _odd(at: int, rows: Sequence[Sequence[str]]) -> list[tuple[Any, ...]]:
+    """How the numbers of a column are spelled: each with so many places, or those with zeros."""
+    odd = [(row[0], at, row[at]) for row in rows if _IS_ODD(row[at])]
+    places = {len(row[at].partition(".")[2]) for row in rows if row[at]} if odd else ()
+    is_even = len(places) == 1 and all(_FIXED(row[at]) for row in rows if row[at])
+    return [(at, *places)] if is_even else odd
 
 
 def _digest(content: Any) -> str:

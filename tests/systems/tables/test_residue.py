@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import re
 import zipfile
 from collections.abc import Mapping
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +19,15 @@ from pyarrow import parquet
 
 import statediff
 from statediff.conformance import ResidueSuite
-from statediff.systems.tables.exports import exported
+from statediff.model.strictjson import Flaw
+from statediff.systems.tables.exports import delimited, exported
 from statediff.systems.tables.inference import BESIDE, RESIDUE
+from statediff.systems.tables.spelling import residue_of, residue_of_lines, shown
 from tests.systems.tables.test_workbooks import ROWS, save
 
 
 class OfFiles(ResidueSuite):
-    noise = frozenset({RESIDUE})
+    noise = frozenset({"layout", "columns", "ends", "order", "numbers"})
     suffix: str
 
     @pytest.fixture(autouse=True)
@@ -28,16 +36,28 @@ class OfFiles(ResidueSuite):
         self.place.write_bytes(self.samples[0])
         self.forms = exported(self.place)[1]
 
-    def seen(self, content: bytes) -> Mapping[str, Any]:
+    def read(self, content: bytes) -> tuple[Any, Mapping[str, bytes]]:
         self.place.write_bytes(content)
-        tree = dict(exported(self.place, self.forms)[0].tree)
-        if isinstance(tree["t"], str):
+        tree = exported(self.place, self.forms)[0].tree
+        if isinstance(tree["t"], str) or any(isinstance(each, Flaw) for each in tree["t"]):
             raise ValueError(tree["t"])
-        tree["t"] = sorted(map(repr, (sorted(each.items()) for each in tree["t"])))
-        return tree
+        parts = self.parts(content, tree["t"])
+        assert [{"id": "t", **shown(parts)}] * bool(parts) == tree.get(RESIDUE, [])
+        return sorted(map(shortest, tree["t"]), key=repr), parts
 
-    def meaning(self, content: bytes) -> Any:
-        return self.seen(content)["t"]
+    def parts(self, content: bytes, rows: list[Any]) -> Mapping[str, bytes]:
+        raise NotImplementedError
+
+
+def shortest(value: Any) -> Any:
+    """A value without the order of names and the spelling of numbers."""
+    if isinstance(value, dict):
+        return {name: shortest(value[name]) for name in sorted(value)}
+    if isinstance(value, list):
+        return list(map(shortest, value))
+    if not isinstance(value, Decimal):
+        return value
+    return int(value) if value == int(value) else value.normalize()
 
 
 class TestCsv(OfFiles):
@@ -45,7 +65,52 @@ class TestCsv(OfFiles):
     samples = (
         b'id,name,n\n1,Ada,1.5\n2,"Bob, jr",2\n3,Cleo,\n',
         b"id,name,n\r\n2,x,1.50\r\n1,y,3\r\n",
+        b"n,name,id\n1.50,x,1\n1.5,y,2\n",
+        b"id,n,name\n1,1.50,x\n10,2.00,\n",
     )
+
+    def parts(self, content: bytes, rows: list[Any]) -> Mapping[str, bytes]:
+        header, cells = delimited(self.place, content.decode("utf-8-sig"), ",")
+        numbers = {name for _, name in self.forms.numbers}
+        return residue_of(content, ",", [header, *(row for _, row in cells)], numbers)
+
+    def write(self, view: Any, residue: Mapping[str, bytes]) -> bytes:
+        said = {n: json.loads(residue.get(n, b"[]")) for n in ("columns", "order", "numbers")}
+        header = said["columns"] or sorted(view[0] if view else self.forms.columns["t"])
+        fixed = {each[0]: each[1] for each in said["numbers"] if len(each) == 2}
+        single = [each for each in said["numbers"] if len(each) == 3]
+        odd = {(at, first, Decimal(text)): text for first, at, text in single}
+        firsts = {value: text for (at, _, value), text in odd.items() if not at}
+
+        def cell(at: int, first: str | None, value: Any) -> str:
+            if value is None or isinstance(value, str):
+                return value or ""
+            number = Decimal(value)
+            spelled = firsts.get(number) if first is None else odd.get((at, first, number))
+            return spelled or (f"{number:.{fixed[at]}f}" if at in fixed else f"{number:f}")
+
+        rows = []
+        for record in view:
+            first = cell(0, None, record[header[0]])
+            others = [cell(at, first, record[name]) for at, name in enumerate(header) if at]
+            rows.append([first, *others])
+        rows.sort(key=lambda row: (len(row[0]), row[0]))
+        order = said["order"]
+        if order and isinstance(order[0][0], int):
+            rows.sort(key=lambda row: order.index([len(row[0]), row[0]]))
+        made, ends = io.StringIO(newline=""), residue.get("ends", b"\n").decode()
+        writer = csv.writer(made, lineterminator=ends)
+        writer.writerows([header, *(rows if not order or isinstance(order[0][0], int) else order)])
+        return residue.get("layout", made.getvalue().encode())
+
+    def meaning(self, content: bytes) -> Any:
+        rows = csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+        return sorted(sorted((n, _plain(each)) for n, each in row.items()) for row in rows)
+
+
+def _plain(cell: str) -> str:
+    is_number = re.fullmatch(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?", cell)
+    return f"{Decimal(cell).normalize() + 0:f}" if is_number else cell
 
 
 @pytest.mark.parametrize(
@@ -81,7 +146,37 @@ def test_blanks_that_are_spelled_oddly_are_changes_and_lone_carriage_returns_fau
 
 class TestLines(OfFiles):
     suffix = ".jsonl"
-    samples = (b'{"id": 1, "n": "x"}\n{"id": 2, "n": [1, 2.5]}\n', b'{"n":1}\n{"n":1}\n')
+    samples = (
+        b'{"id": 1, "n": "x"}\n{"id": 2, "n": [1, 2.5]}\n',
+        b'{"n":1}\n{"n":1}\n',
+        b'{"n": {"b": 1, "a": null}, "id": 1}\n{"n": {"a": 2}, "id": 2}\n',
+        b'{"n": {"b": 1}, "id": 1}\n{"n": 1, "id": 2, "b": true}\n',
+    )
+
+    def parts(self, content: bytes, rows: list[Any]) -> Mapping[str, bytes]:
+        return residue_of_lines(content, rows)
+
+    def write(self, view: Any, residue: Mapping[str, bytes]) -> bytes:
+        names = json.loads(residue.get("columns", b"[]"))
+
+        def ordered(value: Any) -> Any:
+            if isinstance(value, list):
+                return list(map(ordered, value))
+            if isinstance(value, Decimal):
+                return f"\0{value:f}"
+            if not isinstance(value, dict):
+                return value
+            return {n: ordered(value[n]) for n in names or sorted(value) if n in value}
+
+        rows = sorted(view, key=lambda row: row["id"] if type(row.get("id")) is int else 0)
+        made = "".join(json.dumps(ordered(row)) + "\n" for row in rows)
+        made = re.sub(r'"\\u0000([0-9.-]+)"', r"\1", made)
+        return residue.get("layout", made.encode())
+
+    def meaning(self, content: bytes) -> Any:
+        lines = [line for line in content.decode("utf-8-sig").split("\n") if line.strip(" \t\r")]
+        read = partial(json.loads, parse_float=Decimal, parse_int=Decimal)
+        return sorted(repr(shortest(read(line))) for line in lines)
 
 
 @pytest.mark.parametrize(

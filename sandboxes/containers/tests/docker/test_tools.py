@@ -1,6 +1,5 @@
 """Tools on real servers: the same agent that works on the embedded systems works on these."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +7,9 @@ import pytest
 
 from statediff.agents.recorder import Recorder
 from statediff.agents.tools import tool_table
+from statediff.capture.source import clock
 from statediff.packs import sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,17 @@
 """Pushes to a repository behind a server: each state they left is told, and nothing else."""
 
 import shutil
-from datetime import UTC, datetime
 
 import pytest
 
 from sandboxes.git.tests.docker.test_githttp import git, origin, running, sandbox  # noqa: F401 - fixtures
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.model.state import MemoryChunks
 
 pytestmark = [
     pytest.mark.docker("git"),
     pytest.mark.clients("git"),
 ]
-
-
-def clock():
-    return datetime.now(UTC)
 
 
 class Run:

@@ -3,13 +3,13 @@
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
 import pytest
 from statediff_containers.engine import LABEL, connect
 
+from statediff.capture.source import clock
 from statediff.capture.take import take
 from statediff.model.state import MemoryChunks
 from statediff.packs import sandbox_pack
@@ -21,10 +21,6 @@ pytestmark = [
 ]
 
 Git = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Field, Kind
 from statediff.model.values import Map, Value
 from statediff_office.calendars.items import MAX_OBJECT_CHARACTERS
-from statediff_office.calendars.lines import ContentLine, content_lines, with_parameters
+from statediff_office.calendars.lines import ContentLine, content_lines, with_parameters, with_value
 
 ADDRESS_BOOK: Final = EntityType(
     "address_book",
@@ -108,8 +108,8 @@ def contact_row(address_book: str, name: str, text: str) -> Row:
         elif kind == "CATEGORIES" and not params:
             categories += [_unescaped(each) for each in _split(value, ",")]
         else:
-            said = "".join(f";{n}={v}" for n, v in sorted(params.items()))
-            others.setdefault(kind, []).append(f"{said.lstrip(';')}:{value}" if said else value)
+            said = "".join(f";{n}={_quoted(v)}" for n, v in sorted(params.items()))
+            others.setdefault(kind, []).append(with_value(said.removeprefix(";"), value))
     row.update({field: tuple(found) for field, found in lists.items()})
     row["categories"] = tuple(sorted(categories, key=repr))
     row["properties"] = Map.of({kind: tuple(found) for kind, found in others.items()})
@@ -136,17 +136,22 @@ def _address(value: str) -> dict[str, Value]:
     return found
 
 
+def _quoted(value: str) -> str:
+    """A parameter's value, in quotes where it has what ends one."""
+    return f'"{value}"' if ";" in value or ":" in value else value
+
+
 def _split(value: str, at: str) -> list[str]:
     """The parts of a value, cut where the character is not escaped."""
     parts, pending = [], ""
     for piece in value.split(at):
         pending += piece
         if (len(piece) - len(piece.rstrip("\\"))) % 2:
-            pending += at  # it is escaped; behind the last piece nothing is, and both go
+            pending += at  # it is escaped; behind the last piece nothing is
             continue
         parts.append(pending)
         pending = ""
-    return [*parts, pending[:-2]] if pending else parts
+    return [*parts, pending[:-1]] if pending else parts
 
 
 def _unescaped(value: str) -> str:

@@ -24,6 +24,7 @@ from statediff_office.calendars.lines import (
     mismatched_end,
     repeated_parameter,
     with_parameters,
+    with_value,
 )
 
 MAX_OBJECT_CHARACTERS: Final = 4 * 1024 * 1024
@@ -139,10 +140,10 @@ def _around(parsed: Any) -> tuple[str, ...]:
         for each in _several(value)
         if name != "PRODID" or isinstance(value, list)
     ]
-    for usual in _USUAL.intersection(lines):
-        lines.remove(usual)  # one of them: programs refuse what says its version twice
+    # Programs refuse what says its version twice.
+    lines = [e for e in lines if e not in _USUAL or isinstance(parsed[e.partition(":")[0]], list)]
     if "VERSION" not in parsed:
-        lines.append("VERSION:")  # they refuse what says none, too
+        lines.append("VERSION")  # they refuse what says none, too
     others = [_written(e) for e in parsed.subcomponents if e.name not in {*_KINDS, _ZONE}]
     return tuple(sorted([*lines, *others]))
 
@@ -153,7 +154,7 @@ def _item(calendar: str, component: Any, around: tuple[str, ...]) -> Row:
         raise ValueError(f"{name}: {why}")
     row: Row = {
         "calendar": calendar,
-        "uid": str(component["UID"]),
+        "uid": _text(component["UID"]),
         "recurrence": _text(component.get("RECURRENCE-ID")) or "",
         "kind": component.name,
         **{field: _text(component.get(name)) for name, field in _TEXTS.items()},
@@ -186,6 +187,8 @@ def _several(value: Any) -> list[Any]:
 def _text(value: Any) -> str | None:
     if value is None:
         return None
+    if isinstance(value, list):
+        raise ValueError("an item says twice what it says once")
     return str(value) if isinstance(value, str) else _ical(value)
 
 
@@ -202,7 +205,7 @@ def _line(name: str, value: Any) -> str:
     if params and name in _TIMES and str(params.get("VALUE", "")).upper() == "DATE-TIME":
         params = Parameters({key: each for key, each in params.items() if key != "VALUE"})
     shown = params.to_ical().decode() if params else ""
-    return f"{shown}:{raw}" if shown else raw
+    return with_value(shown, raw)
 
 
 def _written(component: Any) -> str:

@@ -10,31 +10,36 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from statediff.model.batches import Row
 from statediff.model.values import Map, Value
-from statediff.systems.base.rows import residue, residue_type
+from statediff.systems.base.rows import residue_type
 
 _FOLD: Final = re.compile(r"\r?\n[ \t]")
 _BARE: Final = re.compile(r"\r(?!\n)")
 """An end of a line to some programs, and part of it to others."""
-_NAME: Final = re.compile(r"[!-~]+")
+_NAME: Final = re.compile(r"[!#-~]+")
 MAX_NESTING: Final = 16
 """Components within components; programs write three."""
 _EDGES: Final = ("BEGIN", "END")
 _COMPONENT: Final = re.compile(r"[A-Za-z0-9-]+")
+_LIKE_PARAMETERS: Final = re.compile(r":|;?[^\s:;=]+=")
+_VALUE: Final = r'(?:"[^"\x00-\x08\x0a-\x1f\x7f]*"|[^",\x00-\x08\x0a-\x1f\x7f]*)'
+_VALUES: Final = re.compile(f"{_VALUE}(,{_VALUE})*")
 _PARTS: Final = re.compile(r'(?:[^";:]|"[^"]*")*')
 
 
+_ESCAPING: Final = re.compile(r"\\([,;:]|$)")
+"""In a parameter some programs read what follows as its text (RFC 5545 has no such thing there)."""
 _MOMENT: Final = r"[0-9]{8}(T[0-9]{6}Z?)?"
 _SPAN: Final = r"[+-]?P[0-9DHMSTW]+"
+_RULE: Final = r"[A-Za-z-]+=[A-Za-z0-9,+\-]+"
 _TIME: Final = rf"{_MOMENT}(/({_MOMENT}|{_SPAN}))?"
 _KINDS: Final = {
     _MOMENT: "DTSTART DTEND DUE DTSTAMP LAST-MODIFIED COMPLETED CREATED RECURRENCE-ID",
     f"{_TIME}(,{_TIME})*": "EXDATE RDATE",
-    r"[+-][0-9]{4}([0-9]{2})?": "TZOFFSETFROM TZOFFSETTO",
+    r"[+-][0-9]{2}([0-5][0-9]){1,2}": "TZOFFSETFROM TZOFFSETTO",
     r"[+-]?[0-9]+": "SEQUENCE PRIORITY PERCENT-COMPLETE REPEAT",
     f"{_SPAN}|{_MOMENT}": "DURATION TRIGGER",
-    r"[A-Za-z0-9=;,+\-]*": "RRULE EXRULE",
+    rf"(?!(?i:.*\b([A-Z-]+)=.*;\1=)){_RULE}(;{_RULE})*;?": "RRULE EXRULE",
     r"[+-]?[0-9.]+;[+-]?[0-9.]+": "GEO",
 }
 _FORMS: Final = {name: re.compile(form) for form, names in _KINDS.items() for name in names.split()}
@@ -81,9 +86,9 @@ def _content_line(line: str) -> ContentLine:
     pairs = []
     for each in given:
         key, is_pair, value = each.partition("=")
-        if not _NAME.fullmatch(key):
-            raise ValueError("a parameter without a name, or with one that is none")
-        pairs.append((key.lower(), value.strip('"')) if is_pair else ("type", key))
+        if not _NAME.fullmatch(key) or not _VALUES.fullmatch(value):
+            raise ValueError("a parameter without a name or a value, or with one that is none")
+        pairs.append((key.lower(), value.replace('"', "")) if is_pair else ("type", key))
     return ContentLine(name.upper(), tuple(pairs), line[at:])
 
 
@@ -99,11 +104,10 @@ RESIDUE: Final = residue_type(
 """What the rows of an object do not say: `stamps`, and `layout`, how all of it is spelled."""
 
 
-def residue_row(collection: str, name: str, text: str) -> Row:
-    """The residue of one object that was read."""
+def residue_of(text: str) -> dict[str, bytes]:
+    """The parts of the residue of one object."""
     stamps = "\n".join(sorted(_STAMPS.findall(_FOLD.sub("", text))))
-    parts = residue({"stamps": stamps.encode(), "layout": text.encode()})
-    return {"collection": collection, "name": name, "residue": parts}
+    return {"stamps": stamps.encode(), "layout": text.encode()}
 
 
 def repeated_parameter(lines: Sequence[ContentLine]) -> str | None:
@@ -144,9 +148,14 @@ def malformed(lines: Sequence[ContentLine]) -> str | None:
         if form is not None and not form.fullmatch(line.value):
             return line.name
         for name, value in line.parameters:
-            if name != "cn" and value != value.strip():
+            if (name != "cn" and value != value.strip()) or _ESCAPING.search(value):
                 return f"{line.name}: {name}"
     return None
+
+
+def with_value(parameters: str, value: str) -> str:
+    """All that stands after the name of a line; no value looks as if it had parameters."""
+    return f"{parameters}:{value}" if parameters or _LIKE_PARAMETERS.match(value) else value
 
 
 def with_parameters(parameters: Mapping[str, Value], said: Mapping[str, Value]) -> Map:

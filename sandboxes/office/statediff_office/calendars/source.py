@@ -18,7 +18,7 @@ from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
 from statediff.model.state import COMPLETE, ChunkStore, Coverage, Enumeration, State, build_table
 from statediff.model.values import printable
-from statediff.systems.base.rows import keyed_table, named_rows, source_schema
+from statediff.systems.base.rows import keyed_table, named_rows, residue, source_schema
 from statediff.systems.relational.schema import Refine
 from statediff_office.calendars.contacts import (
     ADDRESS_BOOK,
@@ -28,7 +28,7 @@ from statediff_office.calendars.contacts import (
 )
 from statediff_office.calendars.dav import DavSession, dav_session
 from statediff_office.calendars.items import CALENDAR, FAULTS, ITEM, ITEM_TYPES, item_rows
-from statediff_office.calendars.lines import RESIDUE, residue_row
+from statediff_office.calendars.lines import RESIDUE, residue_of
 
 ATTEMPTS: Final = 3
 TYPES: Final = (*CONTACT_TYPES, *ITEM_TYPES, RESIDUE)
@@ -119,27 +119,12 @@ def spoiled_since(like: State | None, state: State) -> tuple[str, ...]:
     return tuple(found)
 
 
-def add_object(
-    rows: Mapping[str, list[Row]],
-    causes: Causes,
-    collection: str,
-    path: str,
-    text: str,
-    *,
-    is_contact: bool,
-) -> None:
-    """The rows of one object; of one that cannot be read, the cause."""
-    name = path.rpartition("/")[2]
-    kind = CONTACT.name if is_contact else ITEM.name
-    try:
-        if is_contact:
-            rows[kind].append(contact_row(collection, name, text))
-        else:
-            rows[kind].extend(item_rows(collection, name, text))
-        rows[RESIDUE.name].append(residue_row(collection, name, text))
-    except FAULTS as error:
-        why = f"{printable(path)} cannot be read: {printable(str(error)[:100])}"
-        causes.setdefault(kind, []).append(why)
+def object_rows(collection: str, name: str, text: str, *, is_contact: bool) -> dict[str, list[Row]]:
+    """Type → the rows of one object, with its residue. Raises one of `FAULTS` where it is none."""
+    left: Row = {"collection": collection, "name": name, "residue": residue(residue_of(text))}
+    if is_contact:
+        return {CONTACT.name: [contact_row(collection, name, text)], RESIDUE.name: [left]}
+    return {ITEM.name: item_rows(collection, name, text), RESIDUE.name: [left]}
 
 
 def _rows(
@@ -158,5 +143,13 @@ def _rows(
             why = unread_because(f"{printable(lacking[0])} was listed and not delivered")
             causes.setdefault(CONTACT.name if is_book else ITEM.name, []).append(why)
         for path, (_, text) in objects.items():
-            add_object(rows, causes, calendar.path, path, text, is_contact=is_book)
+            try:
+                name = path.rpartition("/")[2]
+                made = object_rows(calendar.path, name, text, is_contact=is_book)
+            except FAULTS as error:
+                why = f"{printable(path)} cannot be read: {printable(str(error)[:100])}"
+                causes.setdefault(CONTACT.name if is_book else ITEM.name, []).append(why)
+            else:
+                for kind, each in made.items():
+                    rows[kind].extend(each)
     return rows, causes

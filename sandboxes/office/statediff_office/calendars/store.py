@@ -30,10 +30,10 @@ from statediff.systems.base.kept import StateOf
 from statediff.systems.base.rows import source_schema
 from statediff.systems.hosted.folder import PROGRAM, entries, read_file
 from statediff.systems.relational.schema import Refine
-from statediff_office.calendars.contacts import ADDRESS_BOOK, CONTACT, contact_row
-from statediff_office.calendars.items import CALENDAR, FAULTS, ITEM, item_rows
-from statediff_office.calendars.lines import RESIDUE, residue_row
-from statediff_office.calendars.source import dav_state, spoiled_since
+from statediff_office.calendars.contacts import ADDRESS_BOOK, CONTACT
+from statediff_office.calendars.items import CALENDAR, FAULTS, ITEM
+from statediff_office.calendars.lines import RESIDUE
+from statediff_office.calendars.source import dav_state, object_rows, spoiled_since
 
 ROOT: Final = "collection-root"
 PROPS: Final = ".Radicale.props"
@@ -223,13 +223,11 @@ def _objects(
         if not isinstance(content, bytes):
             continue
         try:
-            text = content.decode()
-            if kind == ADDRESS_BOOK.name:
-                rows[CONTACT.name].append(contact_row(path, name, text))
-            else:
-                rows[ITEM.name].extend(item_rows(path, name, text))
-            rows[RESIDUE.name].append(residue_row(path, name, text))
-        except (*FAULTS, UnicodeDecodeError):
+            is_contact = kind == ADDRESS_BOOK.name
+            made = object_rows(path, name, content.decode(), is_contact=is_contact)
+        except FAULTS:
             continue  # reported as a file, by its digest
+        for of, each in made.items():
+            rows[of].extend(each)
         reported.add(f"{place}/{name}")
     return reported

@@ -9,7 +9,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from urllib.error import HTTPError
@@ -21,6 +20,7 @@ from statediff_containers.engine import LABEL, connect
 from statediff_containers.served import FolderServer
 from statediff_trackers.redmine.sandbox import RedmineTracker
 
+from statediff.capture.source import clock
 from statediff.capture.take import take
 from statediff.kernel.resolve import resolve
 from statediff.model.readings import Capture
@@ -32,10 +32,6 @@ from statediff.systems.base.sandbox import EmbeddedSandbox
 pytestmark = pytest.mark.docker("redmine")
 
 Ask = Callable[..., dict]
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture(scope="module")

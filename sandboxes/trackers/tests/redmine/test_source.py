@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from statediff_trackers.redmine.source import RedmineSource
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.model.readings import SourceCapture
 from statediff.model.state import MemoryChunks
 from statediff.model.values import ABSENT, Unobserved
@@ -73,10 +73,6 @@ INSERT INTO watchers VALUES (1, 'Issue', 7, 4), (2, 'Wiki', 7, 4);
 INSERT INTO attachments VALUES (1, 7, 'Issue', 'a.txt', '1_a.txt', '2025/01', 3, 4, NULL),
     (2, 7, 'Issue', 'b.txt', 'b.txt', '../..', 3, 4, NULL);
 """
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
 
 
 @pytest.fixture
