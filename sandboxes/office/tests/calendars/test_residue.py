@@ -175,7 +175,7 @@ def is_stamp(kind: str, line: Line) -> bool:
 def meant(line: Line) -> Line:
     """The line, without what several programs write in several ways."""
     name, params, value = line
-    signs = {"n": "\n", "'": '"'}  # RFC 6868
+    signs = {"n": "\n", "'": '"'}  # behind a caret, in a parameter
     params = [(n, re.sub(r"\^([n'^])", lambda f: signs.get(f[1], f[1]), v)) for n, v in params]
     if name.startswith(("DT", "DUE", "EX", "R")):
         params = [(n, v) for n, v in params if (n, v.upper()) != ("value", "DATE-TIME")]

@@ -2,7 +2,6 @@
 
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from statediff_postgres.sandbox import PostgresSystem  # noqa: E402
 from sandboxes.containers.tests.docker.logical import logical_types  # noqa: E402
 from statediff.capture.source import SourceUnavailable  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
-from statediff.packs import PackSource, sandbox_pack  # noqa: E402
+from statediff.packs import sandbox_pack  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 
@@ -27,18 +26,6 @@ SEED = "INSERT INTO item (name) VALUES ('a'), ('b'); INSERT INTO note VALUES (1,
 
 def now():
     return datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory):
-    folder: Path = tmp_path_factory.mktemp("pack")
-    (folder / "ddl.sql").write_text(DDL)
-    (folder / "seed.sql").write_text(SEED)
-    files = {"ddl": folder / "ddl.sql", "seed": folder / "seed.sql"}
-    made = PostgresSystem(PackSource("store", "postgres", None, files), (), folder / "own")
-    made.start()
-    yield made
-    made.stop()
 
 
 @pytest.fixture

@@ -2,21 +2,18 @@
 
 import random
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
 from statediff_postgres import digests as postgres_digests  # noqa: E402
-from statediff_postgres.sandbox import PostgresSystem  # noqa: E402
 from statediff_postgres.source import PostgresSource  # noqa: E402
 
 from sandboxes.postgres.tests.docker.postgres_worlds import now, world  # noqa: E402
 from sandboxes.postgres.tests.docker.test_postgres_feed_laws import IS_FUZZ, RUNS, step  # noqa: E402
 from statediff.model import bulk  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
-from statediff.packs import PackSource  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 TOP = 2**63 - 1
@@ -44,18 +41,6 @@ INSERT INTO kinds SELECT n, '\\x00', '{"a": 1.0}', '{1,NULL}', '1 day', '2024-01
 INSERT INTO named SELECT 'n' || n, n FROM generate_series(1, 20) n;
 INSERT INTO mooded SELECT n, 'ok' FROM generate_series(1, 20) n;
 """
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory):
-    folder: Path = tmp_path_factory.mktemp("pack")
-    (folder / "ddl.sql").write_text(DDL)
-    (folder / "seed.sql").write_text(SEED)
-    files = {"ddl": folder / "ddl.sql", "seed": folder / "seed.sql"}
-    made = PostgresSystem(PackSource("store", "postgres", None, files), (), folder / "own")
-    made.start()
-    yield made
-    made.stop()
 
 
 class Run:

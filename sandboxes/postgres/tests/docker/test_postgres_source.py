@@ -2,14 +2,12 @@
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
 psycopg = pytest.importorskip("psycopg")
 
 from statediff_postgres.feed import PostgresFeed  # noqa: E402
-from statediff_postgres.sandbox import PostgresSystem  # noqa: E402
 from statediff_postgres.source import PostgresSource  # noqa: E402
 from statediff_postgres.values import MAX_VALUE_BYTES  # noqa: E402
 
@@ -19,23 +17,10 @@ from statediff.kernel.diff import diff  # noqa: E402
 from statediff.model.schema import Kind  # noqa: E402
 from statediff.model.state import Coverage, MemoryChunks  # noqa: E402
 from statediff.model.values import ABSENT, Digested, Unobserved, same  # noqa: E402
-from statediff.packs import PackSource  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
 DDL = "CREATE TABLE item (id int PRIMARY KEY, name text); CREATE TABLE note (body text);"
 SEED = "INSERT INTO item VALUES (1, 'a'), (2, 'b'); INSERT INTO note VALUES ('x'), ('x'), (NULL);"
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory):
-    folder: Path = tmp_path_factory.mktemp("pack")
-    (folder / "ddl.sql").write_text(DDL)
-    (folder / "seed.sql").write_text(SEED)
-    files = {"ddl": folder / "ddl.sql", "seed": folder / "seed.sql"}
-    made = PostgresSystem(PackSource("store", "postgres", None, files), (), folder / "own")
-    made.start()
-    yield made
-    made.stop()
 
 
 @pytest.fixture

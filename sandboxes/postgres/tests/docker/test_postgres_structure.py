@@ -9,11 +9,9 @@ psycopg = pytest.importorskip("psycopg")
 
 from statediff_postgres import queries  # noqa: E402
 from statediff_postgres.catalogue import read_catalogue  # noqa: E402
-from statediff_postgres.sandbox import PostgresSystem  # noqa: E402
 
 from statediff.kernel.diff import diff  # noqa: E402
 from statediff.model.state import MemoryChunks  # noqa: E402
-from statediff.packs import PackSource  # noqa: E402
 from statediff.systems.relational.structure import STRUCTURE  # noqa: E402
 
 pytestmark = pytest.mark.docker("postgres")
@@ -44,18 +42,6 @@ HARMLESS = {
     ),
     "an index over a function is made": ("CREATE INDEX more ON word (slug(w))",),
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("pack")
-    (folder / "ddl.sql").write_text(DDL)
-    (folder / "seed.sql").write_text(SEED)
-    files = {"ddl": folder / "ddl.sql", "seed": folder / "seed.sql"}
-    made = PostgresSystem(PackSource("store", "postgres", None, files), (), folder / "own")
-    made.start()
-    yield made
-    made.stop()
 
 
 def now() -> datetime:
