@@ -65,34 +65,27 @@ class ResidueSuite:
             self.check(edited(sample, draw.randrange))
 
     def test_along_random_edits_each_step_is_what_is_shown_and_left(self) -> None:
-        from hypothesis import HealthCheck, settings  # noqa: PLC0415 - not in all environments
+        from hypothesis import HealthCheck, settings, stateful  # noqa: PLC0415 - not in all environments
         from hypothesis import strategies as st  # noqa: PLC0415
-        from hypothesis.stateful import (  # noqa: PLC0415
-            RuleBasedStateMachine,
-            initialize,
-            invariant,
-            rule,
-            run_state_machine_as_test,
-        )
 
         suite = self
 
-        class Edits(RuleBasedStateMachine):
-            @initialize(sample=st.sampled_from(self.samples))
+        class Edits(stateful.RuleBasedStateMachine):
+            @stateful.initialize(sample=st.sampled_from(self.samples))
             def begin(self, sample: bytes) -> None:
                 self.content = sample
 
-            @rule(data=st.data())
+            @stateful.rule(data=st.data())
             def edit(self, data: st.DataObject) -> None:
                 last = lambda most: data.draw(st.integers(0, most - 1))  # noqa: E731
                 self.content = edited(self.content, last)
 
-            @invariant()
+            @stateful.invariant()
             def is_all(self) -> None:
                 suite.check(self.content)
 
         known = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=20)
-        run_state_machine_as_test(Edits, settings=known)
+        stateful.run_state_machine_as_test(Edits, settings=known)
 
 
 def edited(content: bytes, draw: Callable[[int], int]) -> bytes:

@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import Any, Final
 
@@ -21,8 +21,8 @@ _WRITTEN: Final = re.compile(rb"ARROW:schema|PARQUET:field_id|writer\.(?!time\.z
 """What programs write into each file of Parquet, whatever its columns mean."""
 _BLANKS: Final = ("", '""')
 _SHORT: Final = frozenset({"columns", "ends"})
-_IS_ODD: Final = re.compile(r"-?[0-9]+\.[0-9]*0|-0").fullmatch
-_FIXED: Final = re.compile(r"-?[0-9]+\.[0-9]+").fullmatch
+_IS_ODD: Final = re.compile(r"-?(0|[1-9][0-9]*)\.[0-9]*0|-0").fullmatch
+_FIXED: Final = re.compile(r"(?!-0\.0*\Z)-?[0-9]+\.[0-9]+").fullmatch
 _QUOTED: Final = re.compile(r'[",\t\r\n]')
 """The characters because of which a cell is quoted."""
 _INDEX: Final = {"kind": "range", "name": None, "start": 0, "step": 1}
@@ -76,28 +76,26 @@ def odd_blanks(text: str, delimiter: str) -> str | None:
 
 def residue_of_lines(raw: bytes, lines: Sequence[Any]) -> dict[str, bytes]:
     """The parts of a file of JSON lines: `columns`, the order of names; or all of it, `layout`."""
-    try:
-        made = "".join(f"{json.dumps(each)}\n" for each in lines).encode()
-    except TypeError:
-        made = b""
-    ids: list[Any] = [each.get("id") for each in lines if isinstance(each, dict)]
-    are_whole = len(ids) == len(lines) and set(map(type, ids)) <= {int}
-    is_rising = are_whole and all(one < other for one, other in pairwise(ids))
-    orders = dict.fromkeys(each for line in lines for each in _orders(line))
+    made = "".join(f"{json.dumps(each, default=str)}\n" for each in lines).encode()
+    ids: list[Any] = [each.get("id") if isinstance(each, dict) else None for each in lines]
+    is_rising = set(map(type, ids)) <= {int} and all(one < other for one, other in pairwise(ids))
+    if made != raw or not is_rising:
+        return {"layout": raw}
+    orders = dict.fromkeys(_orders(lines))
     place = {name: n for n, name in enumerate(dict.fromkeys(chain.from_iterable(orders)))}
-    are_alike = all(place[one] < place[other] for names in orders for one, other in pairwise(names))
-    if not (made == raw and is_rising and are_alike):
+    if not all(place[one] < place[other] for names in orders for one, other in pairwise(names)):
         return {"layout": raw}
     return {} if list(place) == sorted(place) else {"columns": json.dumps([*place]).encode()}
 
 
-def _orders(value: Any) -> Iterator[tuple[str, ...]]:
-    """The names of each object, in their order."""
-    if isinstance(value, dict):
-        yield tuple(value)
-        value = list(value.values())
-    for each in value if isinstance(value, list) else ():
-        yield from _orders(each)
+def _orders(values: Iterable[Any]) -> Iterator[tuple[str, ...]]:
+    """The names of each object among the values and in them, in their order."""
+    for each in values:
+        if isinstance(each, dict):
+            yield tuple(each)
+            yield from _orders(each.values())
+        elif isinstance(each, list):
+            yield from _orders(each)
 
 
 def said_beside(schema: pa.Schema) -> dict[str, str]:
@@ -152,15 +150,11 @@ def _without_end(index: Any) -> Any:
 def _order(rows: Sequence[Sequence[str]], *, are_numbers: bool) -> dict[str, bytes]:
     """How rows that are no set are sorted; all of them where the first cell does not tell each."""
     order = [(len(row[0]), row[0]) for row in rows]
-    names = {_shortest(row[0]) if are_numbers else row[0] for row in rows}
+    names = {n.rstrip("0").rstrip(".") if are_numbers and "." in n else n for _, n in order}
     if len(names) < len(rows):
         return {"order": json.dumps(rows).encode()}
     is_rising = all(one < other for one, other in pairwise(order))
     return {} if is_rising else {"order": json.dumps(order).encode()}
-
-
-def _shortest(number: str) -> str:
-    return number.rstrip("0").rstrip(".") if "." in number else number
 
 
 def _odd(at: int, rows: Sequence[Sequence[str]]) -> list[tuple[Any, ...]]:

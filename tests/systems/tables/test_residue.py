@@ -67,6 +67,7 @@ class TestCsv(OfFiles):
         b"id,name,n\r\n2,x,1.50\r\n1,y,3\r\n",
         b"n,name,id\n1.50,x,1\n1.5,y,2\n",
         b"id,n,name\n1,1.50,x\n10,2.00,\n",
+        b"id,n\n1,0.00\n2,-0.00\n",
     )
 
     def parts(self, content: bytes, rows: list[Any]) -> Mapping[str, bytes]:

@@ -73,9 +73,9 @@ def contact_row(address_book: str, name: str, text: str) -> Row:
     if len(text) > MAX_OBJECT_CHARACTERS:
         raise ValueError(f"it has more than {MAX_OBJECT_CHARACTERS} characters")
     lines = [_parts(line) for line in content_lines(text)]
-    framed = [(n, v.upper()) for n, _, v in lines if n in ("BEGIN", "END")]
+    framed = [(n, params, v.upper()) for n, params, v in lines if n in ("BEGIN", "END")]
     edges = [n for n, _, _ in (*lines[:1], *lines[-1:])]
-    if framed != [("BEGIN", "VCARD"), ("END", "VCARD")] or edges != ["BEGIN", "END"]:
+    if framed != [("BEGIN", {}, "VCARD"), ("END", {}, "VCARD")] or edges != ["BEGIN", "END"]:
         raise ValueError("it does not hold one card")
     uids = [value for n, _, value in lines if n == "UID"]
     if len(uids) != 1:

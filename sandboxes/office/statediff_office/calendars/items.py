@@ -188,7 +188,7 @@ def _text(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, list):
-        raise ValueError("an item says twice what it says once")
+        raise ValueError("a property that an item has once is there twice")
     return str(value) if isinstance(value, str) else _ical(value)
 
 

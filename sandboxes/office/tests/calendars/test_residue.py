@@ -184,7 +184,8 @@ def meant(line: Line) -> Line:
         seconds = sum(int(n) * units[unit] for n, unit in re.findall(r"(\d+)([WDHMS])", value))
         value = str(timedelta(seconds=-seconds if found[1] == "-" else seconds))
     elif name in ("RRULE", "EXRULE"):
-        value = ";".join(sorted(filter(None, value.upper().split(";"))))
+        plainly = re.sub(r"(?<![0-9])0+(?=[0-9])", "", value.upper())
+        value = ";".join(sorted(filter(None, plainly.split(";"))))
     elif name in ("SEQUENCE", "PRIORITY", "PERCENT-COMPLETE", "REPEAT"):
         value = str(int(value))
     elif name == "GEO":
@@ -254,7 +255,7 @@ class TestContacts(OfObjects):
                 said.setdefault(n, []).extend(v.lower().split(",") if n in WORDS else [v])
             given = {n: ",".join(sorted(v) if n in WORDS else v) for n, v in said.items()}
             parts = cut(value, {"ADR": ";", "CATEGORIES": ","}.get(kind, "$^"))
-            while parts and not parts[-1]:
+            while kind == "ADR" and parts and not parts[-1]:
                 parts.pop()
             shown = parts if kind == "CATEGORIES" and not given else ["\0".join(parts)]
             found += [(group.lower(), kind, sorted(given.items()), each) for each in shown]
