@@ -1,4 +1,4 @@
-"""The law of what a reader shows of a text and what it leaves: together they are the text."""
+"""The law of a reader's view and residue: together they are the text that was read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAULTS: Final = (ValueError, OSError, KeyError, TypeError, AttributeError, Index
 
 
 class ResidueSuite:
-    """Of a reader of texts. The parts of its residue are those that it takes the digests of.
+    """The suite of a reader of texts; the parts of a residue are given before their digest.
 
     `write(view, residue) == content`, so no two contents have one view and one residue. Written
     without the parts outside the boundary, a content means the same, and shows the same.
@@ -40,7 +40,7 @@ class ResidueSuite:
         raise NotImplementedError("say how a view is written")
 
     def meaning(self, content: bytes) -> Any:
-        """What is equal of contents that differ in noise alone; by no means of the reader's."""
+        """A value that contents share where noise alone differs; not by means of the reader's."""
         return content
 
     def check(self, content: bytes) -> None:

@@ -69,7 +69,8 @@ def written(name: str, params: Mapping[str, Any], value: str, *shown: str) -> st
     """A line of a map that shows some of what it says under these names; `group` is in front."""
     kept = sorted((n, each) for n, each in params.items() if n not in (*shown, "group"))
     said = "".join(f';{n.removeprefix(";")}="{each}"' for n, each in kept)
-    return f"{params.get('group', '')}.".lstrip(".") + f"{name}{said}:{value}"
+    group = f"{params['group']}." if params.get("group") else ""
+    return f"{group}{name}{said}:{value}"
 
 
 def of_property(name: str, text: str) -> str:
