@@ -3,7 +3,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote, urlsplit
 
@@ -11,34 +10,16 @@ import httpx
 import pytest
 from statediff_trackers.roundup.api import ApiAccount, RoundupApiSource
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.capture.take import take
 from statediff.kernel.resolve import resolve
 from statediff.model.readings import SourceCapture
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import Unobserved
-from statediff.packs import sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 
 Answer = Callable[[str, bytes], bytes]
 """What becomes of the tracker's answer to a path, on its way."""
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    work = tmp_path_factory.mktemp("helpdesk") / "work"
-    with EmbeddedSandbox(sandbox_pack("helpdesk"), work) as started:
-        yield started
-
-
-@pytest.fixture
-def sandbox(running):
-    running.reset()
-    return running
 
 
 def account(sandbox: EmbeddedSandbox) -> ApiAccount:

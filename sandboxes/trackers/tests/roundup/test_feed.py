@@ -2,7 +2,6 @@
 
 import contextlib
 import sqlite3
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -11,24 +10,13 @@ from statediff_trackers.roundup.api import ApiAccount
 from statediff_trackers.roundup.feed import RoundupFeed
 
 from statediff.capture.feed import Seen
+from statediff.capture.source import clock
 from statediff.model.explanation import by_run
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Unobserved
-from statediff.packs import sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
 
 CASE, ROBIN = 21, 4
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    work = tmp_path_factory.mktemp("helpdesk") / "work"
-    with EmbeddedSandbox(sandbox_pack("helpdesk"), work) as started:
-        yield started
 
 
 class Run:

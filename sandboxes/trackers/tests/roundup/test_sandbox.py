@@ -7,7 +7,6 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -16,29 +15,12 @@ import pytest
 from statediff_trackers.roundup.api import ApiAccount
 from statediff_trackers.roundup.sandbox import AGENT, EmbeddedTracker
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.capture.take import take
 from statediff.errors import SandboxError
 from statediff.model.state import MemoryChunks
 from statediff.packs import read_pack, sandbox_pack
 from statediff.systems.base.sandbox import EmbeddedSandbox
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    work = tmp_path_factory.mktemp("helpdesk") / "work"
-    with EmbeddedSandbox(sandbox_pack("helpdesk"), work) as started:
-        yield started
-
-
-@pytest.fixture
-def sandbox(running):
-    running.reset()
-    return running
 
 
 def tracker(sandbox: EmbeddedSandbox) -> EmbeddedTracker:

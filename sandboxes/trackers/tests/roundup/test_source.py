@@ -7,7 +7,7 @@ import pytest
 from statediff_trackers.roundup.source import RoundupSource
 from statediff_trackers.roundup.values import declared_classes, literal
 
-from statediff.capture.source import SourceUnavailable
+from statediff.capture.source import SourceUnavailable, clock
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import load_schema_file
 from statediff.kernel.diff import diff
@@ -15,34 +15,11 @@ from statediff.model.readings import SourceCapture
 from statediff.model.state import Coverage, MemoryChunks
 from statediff.model.values import ABSENT, Unobserved
 from statediff.packs import sandbox_pack
-from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.relational.structure import STRUCTURE
 from statediff.systems.sqlite.faults import OPERATORS
 from tests.systems.files.test_owners import attach
 
 AT = datetime(2025, 9, 2, 8, 31, tzinfo=UTC)
-
-
-def clock() -> datetime:
-    return datetime.now(UTC)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    work = tmp_path_factory.mktemp("helpdesk") / "work"
-    with EmbeddedSandbox(sandbox_pack("helpdesk"), work) as started:
-        yield started
-
-
-@pytest.fixture
-def home(running) -> Path:
-    running.reset()
-    return running.system("tracker").home
-
-
-@pytest.fixture
-def source(running, home):  # noqa: ARG001 - a reset one
-    return running.sources()[0]
 
 
 def read(source: RoundupSource) -> SourceCapture:

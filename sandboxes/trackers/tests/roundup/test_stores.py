@@ -11,27 +11,7 @@ import pytest
 from sandboxes.trackers.tests.roundup.test_source import read, rows
 from statediff.model.state import Coverage
 from statediff.model.values import Unobserved
-from statediff.packs import sandbox_pack
-from statediff.systems.base.sandbox import EmbeddedSandbox
 from statediff.systems.sqlite.faults import OPERATORS
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory):
-    work = tmp_path_factory.mktemp("helpdesk") / "work"
-    with EmbeddedSandbox(sandbox_pack("helpdesk"), work) as started:
-        yield started
-
-
-@pytest.fixture
-def home(running) -> Path:
-    running.reset()
-    return running.system("tracker").home
-
-
-@pytest.fixture
-def source(running, home):  # noqa: ARG001 - a reset one
-    return running.sources()[0]
 
 
 def told(source, change):
