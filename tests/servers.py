@@ -33,17 +33,19 @@ def _folder(account: str) -> Iterator[tuple[Path, list[str]]]:
 
 
 @contextmanager
-def postgres() -> Iterator[int]:
+def postgres(*settings: str) -> Iterator[int]:
     """The port of a PostgreSQL server that trusts everybody; its superuser is `postgres`."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     if not found:
         pytest.skip("Debian's PostgreSQL is not installed")
-    with _folder("postgres") as (folder, run), _postgres(folder, found[-1], run) as port:
+    with _folder("postgres") as (folder, run), _postgres(folder, found[-1], run, settings) as port:
         yield port
 
 
 @contextmanager
-def _postgres(folder: Path, programs: Path, run: list[str]) -> Iterator[int]:
+def _postgres(
+    folder: Path, programs: Path, run: list[str], settings: tuple[str, ...]
+) -> Iterator[int]:
     port, log = free_port(), folder / "log"
 
     def call(program: str, *args: str) -> None:
@@ -52,7 +54,8 @@ def _postgres(folder: Path, programs: Path, run: list[str]) -> Iterator[int]:
 
     call("initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C")
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
-    call("pg_ctl", "-o", f"{options} -c fsync=off", "-l", str(log), "-w", "start")
+    given = " ".join(f"-c {each}" for each in ("fsync=off", *settings))
+    call("pg_ctl", "-o", f"{options} {given}", "-l", str(log), "-w", "start")
     try:
         yield port
     finally:

@@ -21,11 +21,14 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from statediff_gate.pushes.hooks import install
+
 import statediff
+from sandboxes.git.tests.git_repositories import Served
 from statediff import kernel
 from statediff.capture.source import clock
 from statediff.capture.take import take
@@ -52,7 +55,7 @@ SECTIONS = ("forbid", "require", "allow", "derive", "effects", "exclude", "canon
 
 
 def of_the_systems(text: str, elsewhere: str) -> str:
-    """The contract about the systems behind the gate alone: no files, no answer, no history."""
+    """What the contract says of the systems behind the gate: no files, no answer, no history."""
     from ruamel.yaml import YAML
 
     document = YAML(typ="safe").load(text)
@@ -85,7 +88,7 @@ def _sections(document: Any, elsewhere: str) -> dict[str, Any]:
 
 
 class Cursor(list[Any]):
-    """The result of a statement, as a driver's cursor has it."""
+    """What a statement gave, as a driver's cursor has it."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__(answer.rows)
@@ -142,53 +145,9 @@ def gated_agent(agents: str, agent: str, folder: str, database: str, place: str,
         runpy.run_path(agents, run_name="agents")[agent]()
 
 
-class Served(BaseHTTPRequestHandler):
-    """Git's own server side, as a web server starts it."""
-
-    protocol_version = "HTTP/1.1"
-    root: Path
-
-    def log_message(self, *_: Any) -> None:
-        """Nothing is printed of a request."""
-
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        while self.headers.get("Transfer-Encoding") == "chunked":
-            part = self.rfile.read(int(self.rfile.readline().split(b";")[0], 16))
-            self.rfile.readline()
-            if not part:
-                break
-            body += part
-        path, _, query = self.path.partition("?")
-        asked = {
-            "GIT_PROJECT_ROOT": str(self.root), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path,
-            "QUERY_STRING": query, "REQUEST_METHOD": self.command, "REMOTE_USER": "agent",
-            "CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(len(body)),
-            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-        }  # fmt: skip
-        done = subprocess.run(
-            ["git", "http-backend"], input=body, stdout=subprocess.PIPE, check=False,
-            env={**os.environ, **asked},
-        )  # fmt: skip
-        head, _, content = done.stdout.partition(b"\r\n\r\n")
-        lines = [line.split(": ", 1) for line in head.decode().split("\r\n")]
-        status = next((int(v.split()[0]) for n, v in lines if n == "Status"), 200)
-        self.send_response(status)
-        for name, value in lines:
-            if name != "Status":
-                self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    do_POST = do_GET  # noqa: N815 - as above
-
-
 @contextmanager
 def served(repository: Path, work: Path) -> Iterator[str]:
     """The URL of the repository behind the gate's hooks, for as long as the block."""
-    from statediff_gate.pushes.hooks import install
-
     install(work / "contract.yaml", {"origin": str(repository)}, {}, work / "records",
             work / "key", None)  # fmt: skip
     handler = type("Own", (Served,), {"root": repository.parent})
@@ -210,36 +169,30 @@ def main(tasks: list[str]) -> None:
                 if tasks and task not in tasks and pack not in tasks:
                     continue
                 for agent in agents_in(contract.parent):
-                    line = both(sandbox, pack, contract, agent, counts)
+                    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
+                        line = both(sandbox, pack, contract, agent, Path(work), counts)
                     if line:
                         print(f"{task} {agent}: {line}", flush=True)
                 print(task, json.dumps(dict(sorted(counts.items()))), flush=True)
 
 
-def both(sandbox: Any, pack: str, contract: Path, agent: str, counts: Counter[str]) -> str:
-    """A line about this agent, where it is worth one; the counts go on."""
+def both(
+    sandbox: Any, pack: str, contract: Path, agent: str, work: Path, counts: Counter[str]
+) -> str:
+    """What is worth a line about this agent; the counts go on."""
+    from statediff_gate.records import read_decisions
+
     file = statediff.load_contract(contract)
     [trial] = statediff.run(file, agent_command(contract.parent, agent), sandbox=sandbox)
     counts[f"trials {trial.verdict.value}"] += 1
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as work:
-        return _through(sandbox, pack, contract, agent, trial, Path(work), counts)
-
-
-def _through(
-    sandbox: Any, pack: str, contract: Path, agent: str, trial: Any, work: Path,
-    counts: Counter[str],
-) -> str:  # fmt: skip
-    from statediff_gate.records import read_decisions
-
     systems, elsewhere = PACKS[pack]
-    text = of_the_systems(contract.read_text("utf-8"), elsewhere) + "\n"
-    (work / "contract.yaml").write_text(text, "utf-8")
+    text = of_the_systems(contract.read_text("utf-8"), elsewhere)
+    (work / "contract.yaml").write_text(f"{text}\n", "utf-8")
     generate(work / "key")
     sandbox.reset()
     urls = sandbox.access().urls
     given = {
-        "STATEDIFF_INPUTS": json.dumps(dict(statediff.load_contract(contract).content.inputs),
-                                       default=str),
+        "STATEDIFF_INPUTS": json.dumps(dict(file.content.inputs), default=str),
         "STATEDIFF_SEED": "0", "STATEDIFF_TASK": "", "STATEDIFF_ANSWER": str(work / "answer"),
         "STATEDIFF_TRACE": str(work / "trace"),
         **{url_variable(name): url for name, url in urls.items()},
@@ -251,8 +204,7 @@ def _through(
         try:
             if pack == "repo":
                 repository = Path(urls["origin"].removeprefix("file://"))
-                url = left.enter_context(served(repository, work))
-                given[url_variable("origin")] = url
+                given[url_variable("origin")] = left.enter_context(served(repository, work))
                 words = [*agent_command(contract.parent, agent)]
             else:
                 place = urls[systems[0]].removeprefix("sqlite:///")
@@ -279,8 +231,7 @@ def _through(
     decided = list(read_decisions(work / "records"))
     refused = [each for each in decided if not each["commits"]]
     counts["transactions"] += len(decided)
-    counts["held"] += sum(each["decision"] == "hold" for each in refused)
-    counts["denied"] += sum(each["decision"] == "deny" for each in refused)
+    counts.update(f"decided: {each['decision']}" for each in refused)
     is_beyond = after.decision is statediff.Decision.DENY
     counts["committed beyond the contract"] += is_beyond
     by_state = _breaks_the_systems(trial, elsewhere)
@@ -301,18 +252,19 @@ def _through(
 
 
 def _breaks_the_systems(trial: Any, elsewhere: str) -> str:
-    """The first clause of forbid, frame or effects that the trial breaks in these systems."""
+    """The first clause of forbid, frame or effects that the trial breaks in these systems.
+
+    None of one branch of several: the run may still take another.
+    """
     if trial.verdict is not statediff.Verdict.DIVERGE:
         return ""
-    for finding in trial.findings:
-        if finding["truth"] != "FAILS" or finding["stage"] not in ("forbid", "frame", "effects"):
-            continue
-        if "/" in finding["clause"]:
-            continue  # of one branch of several: the run may still take another
-        if re.search(elsewhere, json.dumps([finding.get("deltas", []), finding["clause"]])):
-            continue
-        return str(finding["clause"])
-    return ""
+    broken = (
+        str(each["clause"]) for each in trial.findings
+        if each["truth"] == "FAILS" and each["stage"] in ("forbid", "frame", "effects")
+        and "/" not in each["clause"]
+        and not re.search(elsewhere, json.dumps([each.get("deltas", []), each["clause"]]))
+    )  # fmt: skip
+    return next(broken, "")
 
 
 if __name__ == "__main__":

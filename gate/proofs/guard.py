@@ -29,7 +29,7 @@ from typing import Any
 import psycopg
 from statediff_gate.records import LINES, read_decisions
 
-from gate.tests.servers import agent_of, programs, server
+from gate.tests.servers import agent_of, ask, programs, server
 from statediff.evidence.keys import generate
 
 PROGRAMS = programs() or Path()
@@ -145,12 +145,10 @@ def watched(
 def log_bytes(url: str, agent: str, times: int = 100) -> int:
     """Bytes of the server's log for one right transaction, in a quiet moment."""
     at: list[int] = []
-    with psycopg.connect(url) as admin, psycopg.connect(agent, autocommit=True) as made:
-        for count in (1, times):
-            for n in range(count):
-                made.execute(f"UPDATE pgbench_accounts SET filler = 'w{n}' WHERE aid = 1".encode())
-            row: Any = admin.execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchone()
-            at.append(int(row[0]))
+    for count in (1, times):
+        for n in range(count):
+            ask(agent, f"UPDATE pgbench_accounts SET filler = 'w{n}' WHERE aid = 1")
+        at.append(int(ask(url, "SELECT pg_current_wal_insert_lsn() - '0/0'")[0][0]))
     return (at[1] - at[0]) // times
 
 
@@ -166,9 +164,7 @@ def main() -> None:
         (home / "contract.yaml").write_text(CONTRACT)
         fill = [str(PROGRAMS / "pgbench"), "-i", "-q", "-s", str(options.scale), url]
         subprocess.run(fill, check=True, stderr=subprocess.DEVNULL)
-        with psycopg.connect(url, autocommit=True) as admin:
-            for each in MADE:
-                admin.execute(each)
+        ask(url, *MADE)
         plain = log_bytes(url, agent_of(url))
         subprocess.run(guard(url, "--begin"), cwd=home, check=True)
         marked = log_bytes(url, agent_of(url))

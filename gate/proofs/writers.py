@@ -15,24 +15,20 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import psycopg
 from statediff_gate import Decision, Gate
 
-from gate.tests.servers import agent_of, server
+from gate.tests.servers import agent_of, ask, server
+from gate.tests.test_guard import CONTRACT as NOTES
 from statediff.evidence.keys import generate
 
-CONTRACT = """
-contract: gate/writers
-version: 1.0.0
-owner: us
-intent: Notes of orders below 100 may be written, and nothing else.
-noop: true
-forbid: [{id: kept, delete: orders}]
-allow: [{id: note, update: orders, where: it.id < 100, fields: [note]}]
-"""
+CONTRACT = NOTES.replace("[orders, customer]", "orders").replace(
+    "count: {min: 0, max: 2}", "where: it.id < 100"
+)
 SHARED = 3
 """Orders below 100 that writers write too."""
 
@@ -52,28 +48,20 @@ def writer(url: str, number: int, over: threading.Event, made: Counter[int]) -> 
 
 
 def main(transactions: int = 300, seed: int = 7) -> None:
-    draw, counts, made = random.Random(seed), Counter[str](), Counter[int]()
+    counts, made, over = Counter[str](), Counter[int](), threading.Event()
     with tempfile.TemporaryDirectory(prefix="statediff-proof-") as folder, server() as url:
-        home = Path(folder)
-        generate(home / "key")
-        with psycopg.connect(url, autocommit=True) as admin:
-            admin.execute("CREATE TABLE orders (id int PRIMARY KEY, cents int, note text)")
-            admin.execute("INSERT INTO orders SELECT n, 0, NULL FROM generate_series(1, 5000) n")
-        over = threading.Event()
-        threads = [
-            threading.Thread(target=writer, args=(url, n, over, made), daemon=True)
-            for n in range(3)
-        ]
-        for thread in threads:
-            thread.start()
-        try:
-            agent(url, home, transactions, draw, counts)
-        finally:
-            over.set()
-            for thread in threads:
-                thread.join()
-        with psycopg.connect(url) as reading:
-            rows = reading.execute("SELECT id, cents FROM orders").fetchall()
+        generate(Path(folder) / "key")
+        ask(url, "CREATE TABLE orders (id int PRIMARY KEY, cents int, note text)",
+            "INSERT INTO orders SELECT n, 0, NULL FROM generate_series(1, 5000) n")  # fmt: skip
+        with ThreadPoolExecutor() as threads:
+            writing = [threads.submit(writer, url, n, over, made) for n in range(3)]
+            try:
+                agent(url, Path(folder), transactions, random.Random(seed), counts)
+            finally:
+                over.set()
+        for each in writing:
+            each.result()
+        rows = ask(url, "SELECT id, cents FROM orders")
         counts["writers' changes"] = sum(made.values())
         counts["writers' changes lost"] = sum(cents != made[at] for at, cents in rows)
     print(dict(sorted(counts.items())))
@@ -82,29 +70,26 @@ def main(transactions: int = 300, seed: int = 7) -> None:
 def agent(
     url: str, home: Path, transactions: int, draw: random.Random, counts: Counter[str]
 ) -> None:
-    accounts = {"db": agent_of(url)}
-    with psycopg.connect(url, autocommit=True) as reading:
-        opened = partial(Gate, CONTRACT, {"db": url}, accounts=accounts, folder=home / "r",
-                         key=home / "key")  # fmt: skip
-        gate = opened()
-        for number in range(transactions):
-            if number % 10 == 0:
-                gate.begin_run()
-            is_harm = draw.random() < 0.3
-            at = draw.randrange(1, 100)
-            ids = f"{at}, {4000 + at}" if is_harm else str(at)
-            outcome = gate.execute([f"UPDATE orders SET note = 'n{number}' WHERE id IN ({ids})"])
-            counts[f"{'harm' if is_harm else 'right'}, {outcome.decision.value}"] += 1
-            look = f"SELECT count(*) FROM orders WHERE note = 'n{number}'"
-            there = int((reading.execute(look).fetchone() or (0,))[0])
-            counts["wrong decisions"] += is_harm and outcome.decision is Decision.ALLOW
-            counts["right, denied"] += not is_harm and outcome.decision is Decision.DENY
-            counts["half or more than was decided"] += there != int(outcome.is_committed)
-            if outcome.decision is Decision.HOLD and not is_harm:
-                assert "in turns" in outcome.why, outcome.why
-                gate.close()  # a person looks, and another gate begins
-                gate = opened()
-        gate.close()
+    opened = partial(Gate, CONTRACT, {"db": url}, accounts={"db": agent_of(url)}, folder=home / "r",
+                     key=home / "key")  # fmt: skip
+    gate = opened()
+    for number in range(transactions):
+        if number % 10 == 0:
+            gate.begin_run()
+        is_harm = draw.random() < 0.3
+        at = draw.randrange(1, 100)
+        ids = f"{at}, {4000 + at}" if is_harm else str(at)
+        outcome = gate.execute([f"UPDATE orders SET note = 'n{number}' WHERE id IN ({ids})"])
+        counts[f"{'harm' if is_harm else 'right'}, {outcome.decision.value}"] += 1
+        [(there,)] = ask(url, f"SELECT count(*) FROM orders WHERE note = 'n{number}'")
+        counts["wrong decisions"] += is_harm and outcome.decision is Decision.ALLOW
+        counts["right, denied"] += not is_harm and outcome.decision is Decision.DENY
+        counts["half or more than was decided"] += there != int(outcome.is_committed)
+        if outcome.decision is Decision.HOLD and not is_harm:
+            assert "in turns" in outcome.why, outcome.why
+            gate.close()  # a person looks, and another gate begins
+            gate = opened()
+    gate.close()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from statediff.errors import UsageError
 from statediff.workspace.folders import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from statediff_gate.gate import Gate
     from statediff_gate.outcome import Outcome
@@ -80,7 +80,7 @@ def gate(
                      as_json=as_json)  # fmt: skip
         return 0
     if doors.mcp or doors.listen:
-        with _gate(contract, systems, account, records, key) as opened:
+        with _gate(contract, state, account, records, key) as opened:
             if doors.listen:
                 from statediff_gate.relay import serve
 
@@ -97,21 +97,16 @@ def gate(
     refined = refinements(None, known_sandbox(file))
     given = pairs(account or ())
     shadowed = run_on_shadow(file, systems, given, list(command or ()), refined)
-    with _gate(contract, systems, account, records, key) as opened:
+    with _gate(contract, state, account, records, key) as opened:
         outcome = pass_on(opened, shadowed)
     return _printed(outcome, as_json=as_json)
 
 
-def _gate(
-    contract: Path,
-    systems: Mapping[str, str],
-    account: Sequence[str] | None,
-    records: Path,
-    key: Path,
-) -> Gate:
+def _gate(contract: Path, state: Sequence[str], account: Any, records: Path, key: Path) -> Gate:
     from statediff_gate.gate import Gate
 
-    return Gate(contract, systems, accounts=pairs(account or ()), folder=records, key=key)
+    given = pairs(account or ())
+    return Gate(contract, pairs(state), accounts=given, folder=records, key=key)
 
 
 def _serve(opened: Gate) -> None:
@@ -210,7 +205,7 @@ def commit(  # noqa: PLR0913 - options of a command
     from statediff_gate.holds import read_approval, read_hold, utc_now
 
     hold = read_hold(_hold_path(records, name))
-    with _gate(contract, pairs(state), account, records, key) as opened:
+    with _gate(contract, state, account, records, key) as opened:
         said = read_approval(
             read_file(approval), load_trust(trust), utc_now(), opened.records.contract_digest
         )

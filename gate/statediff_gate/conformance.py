@@ -73,8 +73,6 @@ class AdapterSuite(ABC):
     """The kit. A subclass is named `Test…`."""
 
     transactions: ClassVar[Mapping[str, tuple[str, ...]]] = TRANSACTIONS
-    further: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Transactions in words of the system's own."""
     refused: ClassVar[tuple[str, str]] = (
         "UPDATE orders SET cents = 5", "UPDATE orders SET no_such = 1",
     )  # fmt: skip
@@ -102,15 +100,11 @@ class AdapterSuite(ABC):
     def place(self, tmp_path: Any) -> Any:
         return self.make(tmp_path)
 
-    def every(self) -> Mapping[str, tuple[str, ...]]:
-        """The transactions of the kit, and the system's own."""
-        return {**self.transactions, **self.further}
-
     @pytest.mark.parametrize("opens", ["once", "each time"])
     def test_what_is_prepared_is_all_that_a_commit_does(self, place: Any, opens: str) -> None:
         system = self.open(place)
         try:
-            for name, statements in self.every().items():
+            for name, statements in self.transactions.items():
                 if opens != "once":
                     system.close()
                     system = self.open(place)
@@ -127,7 +121,7 @@ class AdapterSuite(ABC):
         system = self.open(place)
         before = self.look(place, None)
         try:
-            for name, statements in self.every().items():
+            for name, statements in self.transactions.items():
                 _prepared(system, statements, name)
                 with contextlib.suppress(SourceUnavailable):  # what is locked is not seen
                     require_alike(before, self.look(place, before), f"{name} is seen")
@@ -178,17 +172,14 @@ def differing(one: State, other: State) -> list[str]:
 
 def require_alike(one: State, other: State, what: str) -> None:
     """Nothing differs between the two; else `AssertionError` names a first row of each type."""
-    found = differing(one, other)
-    firsts = {
-        name: [
-            each for each in _shown(one, name) if repr(each) not in map(repr, _shown(other, name))
-        ][:1]
-        + [each for each in _shown(other, name) if repr(each) not in map(repr, _shown(one, name))][
-            :1
-        ]
-        for name in found
-    }
-    assert not found, f"{what}: {firsts}"
+    firsts = {}
+    for name in differing(one, other):
+        rows, others = ([*map(repr, _shown(each, name))] for each in (one, other))
+        firsts[name] = (
+            [r for r in rows if r not in others][:1],
+            [r for r in others if r not in rows][:1],
+        )
+    assert not firsts, f"{what}: {firsts}"
 
 
 def _shown(state: State, name: str) -> Any:

@@ -10,8 +10,8 @@ and from then on nothing is allowed without a person.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
@@ -23,7 +23,33 @@ from statediff.model.readings import SourceCapture
 from statediff.model.schema import EntityType
 from statediff.model.state import LayeredChunks, MemoryChunks, State, Table, row_digest
 from statediff.model.values import Key, key_order, same
-from statediff_gate.participant import Changes, Edits, Prepared
+
+
+@dataclass(frozen=True)
+class Edits:
+    """One transaction's changes of one type: the rows that are gone, and those that have come."""
+
+    gone: tuple[Row, ...]
+    come: tuple[Row, ...]
+
+
+Changes: TypeAlias = Mapping[str, Edits]
+"""Type → what became of its rows; of a keyed type each key occurs once on a side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """All that a commit would do."""
+
+    before: SourceCapture
+    """The world without anything that the agent did since the gate was opened."""
+    after: SourceCapture
+    """The same with all that the agent did, this transaction included."""
+    changes: Changes = field(repr=False)
+    """Those of this transaction alone."""
+    doubt: str | None = None
+    """Why the agent's own part is not known for certain; then nothing may be allowed."""
+
 
 Sides: TypeAlias = tuple[Row | None, Row | None]
 Own: TypeAlias = Mapping[str, Mapping[Any, Sides]]
@@ -93,28 +119,30 @@ class Course:
                 return f"{name}: the agent and others wrote the same row in turns"
         return None
 
-    def others(self, changes: Changes) -> None:
-        """Add a commit of somebody else's to the world."""
+    def others(self, changes: Changes, doubt: str | None = None) -> None:
+        """Add a commit of somebody else's to the world; `doubt` is why not all of it is known."""
+        if doubt is not None:
+            self.conflict = f"others wrote what cannot be followed: {doubt}"
         for name, edits in changes.items():
             conflict = self.meeting({name: edits})
             if conflict is not None:
                 self.conflict = conflict
                 continue
             entity = self._base.schema.by_name[name]
-            _add(entity, self._moved.setdefault(name, {}), edits)
+            add_edits(entity, self._moved.setdefault(name, {}), edits)
         self._after = None
 
     def with_changes(self, changes: Changes) -> tuple[State, Own]:
         """The world with the agent's part and these changes, and that part."""
         own = {name: dict(rows) for name, rows in self.own.items()}
         for name, edits in changes.items():
-            _add(self.base.tables[name].type, own.setdefault(name, {}), edits)
+            add_edits(self.base.tables[name].type, own.setdefault(name, {}), edits)
         tables = {
             name: _patched(self.base.tables[name], rows) for name, rows in own.items() if rows
         }
         return State(self.base.schema, {**self.base.tables, **tables}), own
 
-    def accept(self, state: State, own: Own, is_restructured: bool) -> None:
+    def accept(self, state: State, own: Own, is_restructured: bool = False) -> None:
         """Take what was prepared as committed."""
         self.own = own
         self.is_restructured |= is_restructured
@@ -131,10 +159,8 @@ class Course:
             self._base = State(committed.schema, tables)
         else:  # the base is moved on when it is asked for again
             for name, rows in self.own.items():
-                gone = tuple(first for first, _ in rows.values() if first is not None)
-                come = tuple(last for _, last in rows.values() if last is not None)
                 entity = self._base.schema.by_name[name]
-                _add(entity, self._moved.setdefault(name, {}), Edits(gone, come))
+                add_edits(entity, self._moved.setdefault(name, {}), sided(rows.values()))
         self.own, self._after, self.is_restructured = {}, None, False
 
     def committed(self) -> State:
@@ -149,10 +175,7 @@ class Course:
         for name, rows in _differences(self.base, state).items():
             own[name] = {key_order(key): (gone, come) for key, gone, come in rows}
         new = {
-            name: Edits(
-                tuple(gone for _, gone, _ in rows if gone is not None),
-                tuple(come for _, _, come in rows if come is not None),
-            )
+            name: sided([(gone, come) for _, gone, come in rows])
             for name, rows in _differences(self.committed(), state).items()
         }
         return own, new
@@ -219,7 +242,23 @@ def _differences(
     return found
 
 
-def _add(entity: EntityType, own: dict[Any, Sides], edits: Edits) -> None:
+def sided(rows: Collection[Sides]) -> Edits:
+    """The rows that are gone, and those that have come."""
+    return Edits(
+        tuple(before for before, _ in rows if before is not None),
+        tuple(after for _, after in rows if after is not None),
+    )
+
+
+def net(entity: EntityType, changes: Iterable[Sides]) -> Edits:
+    """The changes as one: what was there of their rows, and what is there then."""
+    sides: dict[Any, Sides] = {}
+    for each in changes:
+        add_edits(entity, sides, sided([each]))
+    return sided(sides.values())
+
+
+def add_edits(entity: EntityType, own: dict[Any, Sides], edits: Edits) -> None:
     """The transaction's rows on top of the part so far, by key."""
     gone = {key_order(key_of(entity, row)): row for row in edits.gone}
     come = {key_order(key_of(entity, row)): row for row in edits.come}
@@ -239,9 +278,8 @@ def _add(entity: EntityType, own: dict[Any, Sides], edits: Edits) -> None:
 
 
 def _patched(table: Table, rows: Mapping[Any, Sides], *, is_kept: bool = False) -> Table:
-    gone = [before for before, _ in rows.values() if before is not None]
-    come = [after for _, after in rows.values() if after is not None]
-    return patched(table, gone, come, None if is_kept else LayeredChunks(table.store))
+    both = sided(rows.values())
+    return patched(table, both.gone, both.come, None if is_kept else LayeredChunks(table.store))
 
 
 def _flat(table: Table) -> Table:

@@ -105,9 +105,7 @@ def rows_of(line: str) -> list[RowLine]:
         raise Unreadable(line[:200])
     schema, table = _plain(found[1]), _plain(found[2])
     op, rest = found[3], found[4]
-    if op == "TRUNCATE":
-        return [RowLine(schema, table, op, None, None)]
-    if rest == " (no-tuple-data)":
+    if op == "TRUNCATE" or rest == " (no-tuple-data)":
         return [RowLine(schema, table, op, None, None)]
     old: Cells | None = None
     if rest.startswith(" old-key:"):

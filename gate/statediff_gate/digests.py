@@ -15,7 +15,7 @@ from statediff.evidence import documents as doc
 from statediff.evidence.canonical import write
 from statediff.model.batches import Row
 from statediff.model.schema import COUNTERS, EntityType, Kind, Schema
-from statediff_gate.participant import Changes
+from statediff_gate.course import Changes
 
 _ROUNDS = 3
 """New rows differ by what they refer to, and by what that refers to."""
@@ -25,18 +25,17 @@ def digest_of(changes: Mapping[str, Changes], schemas: Mapping[str, Schema]) -> 
     """The digest of the changes of each source, in hex."""
     rows = list(_rows(changes, schemas))
     labels: dict[tuple[str, str, Any], str] = {}
-    there = {
-        (source, entity.name, row[entity.key[0]])
+    numbered = [
+        ((source, entity.name, row[entity.key[0]]), source, entity, side, row)
         for source, entity, side, row in rows
-        if side == "gone" and _is_numbered(entity)
-    }
+        if _is_numbered(entity)
+    ]
+    there = {place for place, _, _, side, _ in numbered if side == "gone"}
     for _ in range(_ROUNDS):
         labels = {
-            (source, entity.name, row[entity.key[0]]): _hash(_content(source, entity, row, labels))
-            for source, entity, side, row in rows
-            if side == "come"
-            and _is_numbered(entity)
-            and (source, entity.name, row[entity.key[0]]) not in there
+            place: hashlib.sha256(write(_content(source, entity, row, labels))).hexdigest()
+            for place, source, entity, side, row in numbered
+            if side == "come" and place not in there
         }
     listed = [
         [source, entity.name, side, _content(source, entity, row, labels)]
@@ -74,7 +73,3 @@ def _content(source: str, entity: EntityType, row: Row, labels: Mapping[Any, str
         else:
             found.append([name, doc.fields_document(((name, value),))])
     return found
-
-
-def _hash(content: Any) -> str:
-    return hashlib.sha256(write(content)).hexdigest()

@@ -20,22 +20,24 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
-from statediff.capture.source import Source, SourceUnavailable
+from statediff.capture.source import Source, SourceUnavailable, clock
 from statediff.errors import InputError, UsageError
 from statediff.model.readings import SourceCapture
+from statediff.model.schema import Schema
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import printable
 from statediff.systems.base.folders import remove
 from statediff.systems.base.plugin import Refinement
 from statediff.systems.files.source import FilesSource
 from statediff.systems.relational.tools import Scalar
-from statediff_gate.course import Course
-from statediff_gate.participant import Answer, Prepared, Refused
+from statediff_gate.course import Course, Prepared
+from statediff_gate.entries import rewrite
+from statediff_gate.participant import Answer, Participant, Refused
+from statediff_gate.statements import Rewrite, RowEdit
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -45,15 +47,20 @@ _WORD: Final = "adopt"
 _RUN, _OWN = "run", "gate"
 
 
-def read(name: str, path: Path, refine: Refinement | None, *, is_checkout: bool) -> SourceCapture:
-    """The folder as a state. Raises `InputError`."""
-    source: Source = FilesSource(name, path, refine)
+def source_of(name: str, path: Path, refine: Refinement | None, *, is_checkout: bool) -> Source:
+    """The folder as a source."""
     if is_checkout:
         from statediff_git.source import GitSource  # noqa: PLC0415 - of checkouts alone
 
-        source = GitSource(name, path, refine, is_bare=False)
+        return GitSource(name, path, refine, is_bare=False)
+    return FilesSource(name, path, refine)
+
+
+def read(name: str, path: Path, refine: Refinement | None, *, is_checkout: bool) -> SourceCapture:
+    """The folder as a state. Raises `InputError`."""
     try:
-        return source.read(MemoryChunks(), lambda: datetime.now(UTC), None)
+        source = source_of(name, path, refine, is_checkout=is_checkout)
+        return source.read(MemoryChunks(), clock, None)
     except SourceUnavailable as error:
         raise InputError(f"{name}: cannot be read: {error}") from error
 
@@ -112,19 +119,15 @@ def adoption(state: State, copy: Path) -> str:
     return f"{_WORD} {root_of(state)} {copy}"
 
 
-class FolderGate:
+class FolderGate(Participant):
     """One folder behind the gate."""
-
-    is_durable: ClassVar[bool] = False
-    is_single: ClassVar[bool] = True
-    counters: ClassVar[tuple[str, ...]] = ()
-    product: ClassVar[tuple[str, str] | None] = None
 
     def __init__(self, name: str, path: Path, refine: Refinement | None = None) -> None:
         self.name = name
         self._path, self._refine = path.absolute(), refine
         self._is_checkout = require_folder(name, self._path)
         self._own: tuple[Path, int] | None = None
+        self._made: tuple[Path, int] | None = None
         self._wanted: Path | None = None
         self._drop_left()
         state = self._read(self._path)
@@ -150,12 +153,6 @@ class FolderGate:
             else:
                 drop(left, lock)
 
-    def require_account(self) -> None:
-        """A folder has no accounts."""
-
-    def begin_run(self) -> None:
-        self._course = Course(self.name, self._course.committed())
-
     def begin(self, transaction: str) -> None:
         state = self._present_state()
         if root_of(state) != self._root:
@@ -168,6 +165,11 @@ class FolderGate:
             return self._read(self._path)
         except InputError as error:
             raise Refused(str(error)) from error
+
+    def rewriting(self, edits: Sequence[RowEdit], schema: Schema) -> Iterable[Rewrite]:
+        copy, _ = self._made = copied(self._path, self._path)
+        rewrite(copy, edits, self._course.row, is_checkout=self._is_checkout)
+        return [(f"{_WORD} {self._root} {copy}", ())]
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
         word, root, copy = [*statement.split(" ", 2), "", ""][:3]
@@ -194,12 +196,6 @@ class FolderGate:
         self._proposed = state, own
         return self._course.prepared(state, changes)
 
-    def world(self, moment: str) -> SourceCapture:
-        return self._course.world(moment)
-
-    def look_again(self) -> Prepared | None:
-        return None  # the commit looks itself, also where a person has approved it
-
     def commit(self) -> None:
         if self._own is not None and self._wanted is not None:
             copy, lock = self._own
@@ -210,15 +206,13 @@ class FolderGate:
             with contextlib.suppress(OSError):
                 remove(self._wanted)
             self._root = root_of(self._proposed[0])
-        self._course.accept(*self._proposed, False)
+        self._course.accept(*self._proposed)
         self.abort()
 
     def abort(self) -> None:
-        own, self._own, self._wanted = self._own, None, None
-        if own is not None:
-            drop(*own)
-
-    close = abort
+        for each in filter(None, (self._own, self._made)):
+            drop(*each)
+        self._own = self._made = self._wanted = None
 
 
 def _exchange(one: Path, other: Path) -> None:

@@ -22,9 +22,16 @@ from statediff.model.schema import EntityType
 from statediff.model.state import State
 from statediff.model.values import key_order
 from statediff.systems.relational.schema import Shelf, state_of
-from statediff_gate.course import Course, WorldChunks, alike, key_of
+from statediff_gate.course import (
+    Changes,
+    Course,
+    Sides,
+    WorldChunks,
+    add_edits,
+    key_of,
+    sided,
+)
 from statediff_gate.decoding import UNCHANGED, Cells, RowLine
-from statediff_gate.participant import Changes, Edits
 
 _TABLES: Final = """
 SELECT c.oid::int8, n.nspname::text, c.relname::text, c.relpersistence::text, c.relreplident::text,
@@ -166,7 +173,7 @@ class Tables:
                 doubt = doubt or f"{name}: its REPLICA IDENTITY does not tell which row changed"
             elif not rows.add(known, line):
                 doubt = doubt or f"{name}: the log does not have the whole row"
-        return {name: edits for name, rows in net.items() if (edits := rows.edits())}, doubt
+        return {n: sided(rows.sides.values()) for n, rows in net.items() if rows.sides}, doubt
 
 
 class _Net:
@@ -174,63 +181,43 @@ class _Net:
 
     def __init__(self, entity: EntityType, course: Course) -> None:
         self._entity, self._course = entity, course
-        self._sides: dict[Any, tuple[Row | None, Row | None]] = {}
-        self._counted: tuple[list[Row], list[Row]] = ([], [])
-
-    def _committed(self, key: Any) -> Row | None:
-        return self._course.row(self._entity, key)
+        self.sides: dict[Any, Sides] = {}
 
     def _now(self, key: Any) -> Row | None:
         order = key_order(key)
-        return self._sides[order][1] if order in self._sides else self._committed(key)
+        known = self.sides.get(order)
+        return self._course.row(self._entity, key) if known is None else known[1]
 
-    def _set(self, key: Any, row: Row | None) -> None:
-        order = key_order(key)
-        first = self._sides[order][0] if order in self._sides else self._committed(key)
-        self._sides[order] = first, row
+    def _put(self, before: Row | None, after: Row | None) -> bool:
+        add_edits(self._entity, self.sides, sided([(before, after)]))
+        return True
 
     def add(self, known: Known, line: RowLine) -> bool:
         """Add a change. False where not all of it is known."""
-        if line.op == "TRUNCATE" and known.is_part:
-            return False
         if line.op == "TRUNCATE":
-            for key, _ in self._course.committed().tables[self._entity.name].rows():
-                self._set(key, None)
-            for order, (first, _) in list(self._sides.items()):
-                self._sides[order] = first, None
-            return not self._entity.is_keyless
+            return self._empty() if not known.is_part else False
         if self._entity.is_keyless:
             old = None if line.old is None else known.row(line.old, None)
             new = None if line.new is None else known.row(line.new, old)
             if (line.old is not None and old is None) or (line.new is not None and new is None):
                 return False
-            self._counted[0].extend([] if old is None else [old])
-            self._counted[1].extend([] if new is None else [new])
-            return True
-        cells = line.old or line.new or {}
-        key = known.key(cells)
+            return self._put(old, new)
+        key = known.key(line.old or line.new or {})
         if key is None:
             return False
-        before = None if line.op == "INSERT" else self._now(key)
+        before = self._now(key)
         if line.op != "INSERT" and before is None:
             return False
         row = None if line.new is None else known.row(line.new, before)
-        if line.new is not None and row is None:
-            return False
-        if line.op != "INSERT":
-            self._set(key, None)
-        if row is not None:
-            self._set(key_of(self._entity, row), row)
-        return True
+        return False if line.new is not None and row is None else self._put(before, row)
 
-    def edits(self) -> Edits | None:
-        """The rows, where any is another one."""
-        gone, come = map(list, self._counted)
-        for first, last in self._sides.values():
-            if not alike(first, last):
-                gone += [] if first is None else [first]
-                come += [] if last is None else [last]
-        return Edits(tuple(gone), tuple(come)) if gone or come else None
+    def _empty(self) -> bool:
+        if not self._entity.is_keyless:
+            for key, _ in self._course.committed().tables[self._entity.name].rows():
+                self._put(self._now(key), None)
+            for _, last in list(self.sides.values()):
+                self._put(last, None)
+        return not self._entity.is_keyless
 
 
 @dataclass(frozen=True)

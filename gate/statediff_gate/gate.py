@@ -20,6 +20,7 @@ import secrets
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -31,13 +32,13 @@ from statediff.packs import known_sandbox
 from statediff.scoring import contract_of
 from statediff.systems.relational.tools import Scalar
 from statediff.workspace.inputs import refinements
-from statediff_gate.course import rows_alone, structural
+from statediff_gate.course import Prepared, rows_alone, structural
 from statediff_gate.deciding import Deciding
 from statediff_gate.digests import digest_of
 from statediff_gate.holds import Approval, Hold
 from statediff_gate.journal import Journal
-from statediff_gate.outcome import Outcome, Statement, changed
-from statediff_gate.participant import Answer, Participant, Prepared, Refused
+from statediff_gate.outcome import Outcome, Statement
+from statediff_gate.participant import Answer, Participant, Refused
 from statediff_gate.records import Records
 from statediff_gate.sqlite import SqliteGate
 from statediff_gate.systems import Place, open_participants
@@ -81,16 +82,12 @@ class Gate:
         """Several systems call their structure by the same names."""
         self._rows: dict[tuple[str, str], tuple[SourceCapture, SourceCapture]] = {}
         try:
-            self._check()
+            for system in self._systems.values():
+                system.require_account()
+            self._deciding.require(self._before({}))
         except BaseException:
             self.close()
             raise
-
-    def _check(self) -> None:
-        """The contract fits the world, and no run that does nothing would match unasked."""
-        for system in self._systems.values():
-            system.require_account()
-        self._deciding.require(self._before({}))
 
     def __enter__(self) -> Self:
         return self
@@ -141,7 +138,7 @@ class Gate:
         with self.transaction() as begun:
             for source, text, values in map(self._statement, statements):
                 begun.run(text, values, source)
-            return self._judged(begun)[0].decision
+            return begun.judged().decision
 
     def begin_run(self) -> None:
         """Another run begins: what was committed so far belongs to the world before it.
@@ -190,58 +187,6 @@ class Gate:
             finally:
                 begun.abort()
 
-    def _commit(self, begun: Transaction, prepared: Mapping[str, Prepared]) -> None:
-        """Everything holds. What prepares nothing durably commits first: that is the decision.
-
-        Raises `Refused` where nothing holds, `StorageError` where the rest is for the next gate.
-        """
-        last = [each for each in begun.systems.values() if not each.is_durable]
-        durable = [each for each in begun.systems.values() if each.is_durable]
-        if len(durable) > 1 or (last and durable):
-            for each in last:
-                found = prepared[each.name]
-                schema = found.after.state.schema
-                assert isinstance(each, SqliteGate)  # noqa: S101 - the one that is not durable
-                self._journal.propose(begun.name, each.name, found.changes, schema, each)
-                each.commit()
-            self._journal.decide(begun.name)
-            begun.is_over = True  # from here on nothing may be taken back
-            for each in durable:
-                try:
-                    each.commit()
-                except Refused as error:
-                    raise StorageError(f"decided, and left for the next gate: {error}") from error
-        else:
-            for each in (*last, *durable):
-                each.commit()
-        begun.is_over = True
-        self._journal.forget(begun.name)
-
-    def _is_approved(self, approval: Approval, outcome: Outcome) -> bool:
-        """Spend the approval where it opens this transaction. Raises `Refused`."""
-        if outcome.decision is not Decision.HOLD or approval.digest != outcome.digest:
-            return False
-        self.records.spend(approval)
-        return True
-
-    def _settled(
-        self,
-        systems: Mapping[str, Participant],
-        prepared: Mapping[str, Prepared],
-        outcome: Outcome,
-    ) -> Outcome:
-        """Judge again with what others committed until just before the commit."""
-        for _ in range(_LOOKS):
-            again = {
-                name: found for name, s in systems.items() if (found := s.look_again()) is not None
-            }
-            if not again:
-                return outcome
-            decision, why = self._decide({**prepared, **again})
-            if decision is not Decision.ALLOW:
-                return changed(outcome, decision=decision, why=why)
-        return outcome
-
     # ------------------------------------------------------------ the judgement
 
     def _before(self, prepared: Mapping[str, Prepared], side: str = "before") -> Capture:
@@ -275,39 +220,6 @@ class Gate:
             ]
         return (Decision.HOLD, doubts[0]) if doubts else (Decision.ALLOW, "")
 
-    def _written(
-        self,
-        outcome: Outcome,
-        listed: tuple[Statement, ...],
-        prepared: Mapping[str, Prepared],
-        approval: Approval | None = None,
-    ) -> Outcome:
-        """The outcome with the name of its record, which is on disk."""
-        captures = None
-        if prepared and outcome.decision is not Decision.ALLOW:
-            captures = self._before(prepared), self._before(prepared, "after")
-        name = self.records.write(outcome, listed, approval, captures)
-        return changed(outcome, record=name)
-
-    def _judged(self, begun: Transaction) -> tuple[Outcome, Mapping[str, Prepared]]:
-        """Prepare every system, and decide. Raises `Refused`."""
-        systems = begun.systems
-        prepared = {name: each.prepare() for name, each in systems.items()}
-        decision, why = self._decide(prepared)
-        found = {name: each.changes for name, each in prepared.items()}
-        outcome = Outcome(
-            decision=decision,
-            why=why,
-            answers=tuple(begun.answers),
-            digest=digest_of(found, {n: p.after.state.schema for n, p in prepared.items()}),
-            changes=found,
-        )
-        if decision is Decision.ALLOW:
-            outcome = self._settled(systems, prepared, outcome)
-        if outcome.decision is Decision.ALLOW and begun.at_most is not None:
-            outcome = changed(outcome, decision=begun.at_most[0], why=begun.at_most[1])
-        return outcome, prepared
-
     def approve(self, hold: Hold, approval: Approval) -> Outcome:
         """The statements of the hold, run again under the approval."""
         held = (Decision.HOLD, hold.why)
@@ -316,13 +228,6 @@ class Gate:
     def participant(self, source: str) -> Participant:
         """The system of this name."""
         return self._systems[self._named(source)]
-
-    def product(self, source: str) -> tuple[str, str]:
-        """The product behind a source: its name for people, and its dialect. `UsageError`."""
-        product = self._systems[source].product
-        if product is None:
-            raise UsageError(f"{source}: takes no SQL")
-        return product
 
 
 class Transaction:
@@ -336,9 +241,9 @@ class Transaction:
         self.systems: dict[str, Participant] = {}
         self.statements: list[Statement] = []
         self.answers: list[Answer] = []
+        self._prepared: dict[str, Prepared] = {}
         self._refused: Refused | None = None
-        self._found: Approval | None = None
-        self.is_over = False
+        self._is_over = False
 
     def run(
         self, statement: str, values: Sequence[Scalar] = (), source: str | None = None
@@ -365,38 +270,90 @@ class Transaction:
 
     def commit(self) -> Outcome:
         """The transaction is judged, and committed where that allows it; the record is written."""
-        gate, prepared = self._gate, dict[str, Prepared]()
-        outcome = Outcome(decision=Decision.DENY)
+        gate, outcome = self._gate, Outcome(decision=Decision.DENY)
         try:
             if self._refused is not None:
                 raise self._refused
-            outcome, found = gate._judged(self)  # noqa: SLF001 - of this module
-            prepared.update(found)
-            if self._approval is None:
-                self._found = gate.approvals.get(outcome.digest or "")
-            approval = self._approval or self._found
-            is_approved = approval is not None and gate._is_approved(approval, outcome)  # noqa: SLF001 - of this module
+            outcome = self.judged()
+            approval = self._approval or gate.approvals.get(outcome.digest or "")
+            is_held = outcome.decision is Decision.HOLD
+            is_approved = is_held and approval is not None and approval.digest == outcome.digest
+            if approval is not None and is_approved:
+                gate.records.spend(approval)
             if outcome.decision is Decision.ALLOW or is_approved:
-                outcome = self._written(changed(outcome, is_committed=True), prepared)
-                gate._commit(self, prepared)  # noqa: SLF001 - of this module
+                outcome = self._written(replace(outcome, is_committed=True), approval)
+                self._commit()
                 gate.records.committed(outcome.record or "")
                 return outcome
             if self._approval is not None:
-                outcome = changed(outcome, why=f"the approval is void: {outcome.why}")
+                outcome = replace(outcome, why=f"the approval is void: {outcome.why}")
         except Refused as error:
-            outcome = changed(outcome, decision=Decision.DENY, why=str(error), is_committed=False)
+            outcome = replace(outcome, decision=Decision.DENY, why=str(error), is_committed=False)
         finally:
             self.abort()
-        return self._written(outcome, prepared)
+        return self._written(outcome, self._approval)
 
-    def _written(self, outcome: Outcome, prepared: Mapping[str, Prepared]) -> Outcome:
-        approval = self._approval or (self._found if outcome.is_committed else None)
-        return self._gate._written(outcome, tuple(self.statements), prepared, approval)  # noqa: SLF001 - of this module
+    def judged(self) -> Outcome:
+        """Prepare every system, and decide. Raises `Refused`."""
+        self._prepared.update((name, each.prepare()) for name, each in self.systems.items())
+        decision, why = self._gate._decide(self._prepared)  # noqa: SLF001 - of this module
+        found = {name: each.changes for name, each in self._prepared.items()}
+        schemas = {name: each.after.state.schema for name, each in self._prepared.items()}
+        for _ in range(_LOOKS):
+            if decision is not Decision.ALLOW:
+                break
+            again = {name: s.look_again() for name, s in self.systems.items()}
+            others = {name: each for name, each in again.items() if each is not None}
+            if not others:
+                break
+            decision, why = self._gate._decide({**self._prepared, **others})  # noqa: SLF001 - as above
+        if decision is Decision.ALLOW and self.at_most is not None:
+            decision, why = self.at_most
+        return Outcome(
+            decision=decision, why=why, answers=tuple(self.answers),
+            digest=digest_of(found, schemas), changes=found,
+        )  # fmt: skip
+
+    def _commit(self) -> None:
+        """Everything holds. What prepares nothing durably commits first: that is the decision.
+
+        Raises `Refused` where nothing holds, `StorageError` where the rest is for the next gate.
+        """
+        journal = self._gate._journal  # noqa: SLF001 - of this module
+        last = [each for each in self.systems.values() if not each.is_durable]
+        durable = [each for each in self.systems.values() if each.is_durable]
+        if len(durable) > 1 or (last and durable):
+            for each in last:
+                found = self._prepared[each.name]
+                schema = found.after.state.schema
+                assert isinstance(each, SqliteGate)  # noqa: S101 - the one that is not durable
+                journal.propose(self.name, each.name, found.changes, schema, each)
+                each.commit()
+            journal.decide(self.name)
+            self._is_over = True  # from here on nothing may be taken back
+            for each in durable:
+                try:
+                    each.commit()
+                except Refused as error:
+                    raise StorageError(f"decided, and left for the next gate: {error}") from error
+        else:
+            for each in (*last, *durable):
+                each.commit()
+        self._is_over = True
+        journal.forget(self.name)
+
+    def _written(self, outcome: Outcome, approval: Approval | None) -> Outcome:
+        """The outcome with the name of its record, which is on disk."""
+        gate, captures = self._gate, None
+        if self._prepared and outcome.decision is not Decision.ALLOW:
+            captures = gate._before(self._prepared), gate._before(self._prepared, "after")  # noqa: SLF001 - of this module
+        name = gate.records.write(outcome, tuple(self.statements), approval, captures)
+        return replace(outcome, record=name)
 
     def abort(self) -> None:
         """Nothing of it holds."""
-        if not self.is_over:
-            self.is_over = True
+        if not self._is_over:
+            self._is_over = True
             for system in self.systems.values():
                 system.abort()
             self._gate._journal.forget(self.name)  # noqa: SLF001 - of this module

@@ -19,7 +19,7 @@ import hashlib
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -31,8 +31,7 @@ from statediff.model.batches import Row
 from statediff.model.schema import Schema
 from statediff.model.state import row_digest
 from statediff.model.values import Key
-from statediff_gate.course import key_of
-from statediff_gate.participant import Changes, Edits
+from statediff_gate.course import Changes, Edits, key_of
 
 PREFIX: Final = "statediff-gate"
 _PENDING: Final = ".pending"
@@ -106,9 +105,26 @@ class Journal:
         with contextlib.suppress(FileNotFoundError):
             self._path(transaction).unlink()
 
-    def end(self, transaction: str) -> None:
-        """Note that one system of a gate that is gone ended it; others may still have to."""
-        self._ended.add(transaction)
+    def reap(
+        self,
+        prepared: Iterable[str],
+        lock: Callable[[int], bool],
+        end: Callable[[str, str], object],
+        unlock: Callable[[int], object],
+    ) -> None:
+        """The transactions of gates that are gone are ended in one system, as they were decided.
+
+        Others may still have to: each is forgotten once all systems are open (`forget_ended`).
+        """
+        for name in prepared:
+            number = number_of(name)
+            if number is None or number == self.number or not lock(number):
+                continue  # nobody's, or its gate is at work
+            try:
+                end("COMMIT" if self.is_decided(name) else "ROLLBACK", name)
+                self._ended.add(name)
+            finally:
+                unlock(number)
 
     def forget_ended(self) -> None:
         """Every system is open: what was ended in all that it lay in holds there, or nowhere."""

@@ -21,22 +21,23 @@ import os
 import re
 import smtplib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from statediff_office.mail.source import Deliveries, MailSource, OutboxControl
 
 from statediff.atomic import write_atomically
 from statediff.errors import InputError, UsageError
-from statediff.model.readings import SourceCapture
+from statediff.model.schema import Schema
 from statediff.model.state import MemoryChunks, State
 from statediff.systems.relational.tools import Scalar
-from statediff_gate.course import Course
-from statediff_gate.participant import Answer, Prepared, Refused
+from statediff_gate.course import Course, Prepared
+from statediff_gate.participant import Answer, Participant, Refused
+from statediff_gate.statements import Rewrite, RowEdit
 
 LATER: Final = "not sent, and may be tried again: "
 """The beginning of a reason that says nothing against the letter."""
@@ -58,16 +59,11 @@ class _Sent:
     conflict: str | None = None
 
 
-class MailGate:
+class MailGate(Participant):
     """The next server behind the gate, and what the run has sent to it.
 
     `folder` gets the letters. Several processes may use it, one transaction after the other.
     """
-
-    is_durable: ClassVar[bool] = False
-    is_single: ClassVar[bool] = True
-    counters: ClassVar[tuple[str, ...]] = ()
-    product: ClassVar[tuple[str, str] | None] = None
 
     def __init__(self, name: str, url: str, folder: Path) -> None:
         self.name = name
@@ -120,7 +116,7 @@ class MailGate:
         self._course = Course(self.name, self._state([]))
         self._course.conflict = sent.conflict
         state = self._state(sent.letters)
-        self._course.accept(state, self._course.part_of(state)[0], False)
+        self._course.accept(state, self._course.part_of(state)[0])
 
     @property
     def is_pending(self) -> bool:
@@ -135,9 +131,6 @@ class MailGate:
 
     def _write(self) -> None:
         write_atomically(self._file, json.dumps(vars(self._sent)).encode("ascii"), durable=True)
-
-    def require_account(self) -> None:
-        """Every client of the relay is the agent."""
 
     def begin_run(self) -> None:
         self.begin("")
@@ -173,18 +166,15 @@ class MailGate:
         self._letter = digest
         return Answer()
 
+    def rewriting(self, edits: Sequence[RowEdit], schema: Schema) -> Iterable[Rewrite]:
+        raise UsageError("a letter that was sent cannot be taken back")
+
     def prepare(self) -> Prepared:
         more = [] if self._letter is None else [self._letter]
         state = self._state([*self._sent.letters, *more])
         own, changes = self._course.part_of(state)
         self._proposed = state, own
         return self._course.prepared(state, changes)
-
-    def world(self, moment: str) -> SourceCapture:
-        return self._course.world(moment)
-
-    def look_again(self) -> Prepared | None:
-        return None  # nobody else's letters pass here
 
     def commit(self) -> None:
         sent, digest = self._sent, self._letter
@@ -200,7 +190,7 @@ class MailGate:
                 raise
             sent.pending = None
             self._write()
-        self._course.accept(*self._proposed, False)
+        self._course.accept(*self._proposed)
         self._end()
 
     def _give(self, letter: dict[str, Any]) -> None:

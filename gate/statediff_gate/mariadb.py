@@ -8,7 +8,7 @@
    before it moves the world on. Rows that follow others by a foreign key are in no log: of tables
    with such, what the prepared transaction left is read as not committed yet.
 4. `XA COMMIT` or `XA ROLLBACK`. A gate that was killed leaves a prepared transaction at most, which
-   the next gate on the server ends (`reap`).
+   the next gate on the server ends (`Journal.reap`).
 """
 
 from __future__ import annotations
@@ -30,27 +30,24 @@ from statediff_mariadb.source import ATTEMPTS, READ_SECONDS, MariaDbSource, Scan
 from statediff.capture.source import SourceUnavailable
 from statediff.errors import InputError, UsageError
 from statediff.model.columns import table_changes
-from statediff.model.readings import SourceCapture
-from statediff.model.schema import EntityType
+from statediff.model.schema import EntityType, Schema
 from statediff.model.state import MemoryChunks, State
-from statediff.model.values import key_order, printable
+from statediff.model.values import printable
 from statediff.systems.base.plugin import Refinement
 from statediff.systems.base.tool import MAX_SECONDS
 from statediff.systems.relational.schema import Shelf
 from statediff.systems.relational.structure import SOUND
 from statediff.systems.relational.tools import Scalar, with_percent_marks
-from statediff_gate.course import Course, alike, key_of
+from statediff_gate.course import Changes, Course, Prepared, key_of, net
 from statediff_gate.journal import Journal, number_of
-from statediff_gate.participant import (
-    MOST_ROWS,
-    Answer,
-    Changes,
-    Edits,
-    Prepared,
-    Refused,
-)
+from statediff_gate.participant import MOST_ROWS, Answer, Participant, Refused
+from statediff_gate.statements import MARIADB, Rewrite, RowEdit
 
 _WAIT: Final = "SET SESSION wait_timeout = 31536000, innodb_lock_wait_timeout = 5"
+_WRITING: Final = (
+    "SET SESSION time_zone = '+00:00',"
+    " sql_mode = 'ANSI_QUOTES,STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO'"
+)
 _UNCOMMITTED: Final = "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"
 _ENGINES: Final = """
 SELECT table_name, engine FROM information_schema.tables WHERE table_schema = {db}
@@ -76,15 +73,12 @@ _PASSING: Final = re.compile(r"XA|XA END .*|(RELEASE )?SAVEPOINT .*|COMMIT", re.
 _TRIES: Final = 20
 
 
-class MariaDbGate:
+class MariaDbGate(Participant):
     """One database behind the gate."""
 
     is_durable: ClassVar[bool] = True
     is_single: ClassVar[bool] = False
-    product: ClassVar[tuple[str, str] | None] = ("MariaDB", "mysql")
-    counters: ClassVar[tuple[str, ...]] = (
-        "numbers that tables and sequences give out hold at once",
-    )
+    product: ClassVar[tuple[str, str] | None] = ("MariaDB", MARIADB)
 
     def __init__(
         self, name: str, url: str, account: str, refine: Refinement | None, journal: Journal
@@ -102,8 +96,8 @@ class MariaDbGate:
             for statement in (_WAIT, _UNCOMMITTED, "SET SESSION sql_mode = 'ANSI_QUOTES'"):
                 self._own.query(statement)
             check_settings(self._own)
-            fetched(self._own, f"SELECT GET_LOCK({_lock(journal.number)}, 0)")
-            reap(self._own, journal, self._database)
+            _of_lock(self._own, journal.number, "GET_LOCK({}, 0)")
+            _reap(self._own, journal, self._database)
             state = self._begin_world()
             self._connect()  # as every transaction does, and for `require_account`
         except (pymysql.Error, OSError, SourceUnavailable) as error:
@@ -135,9 +129,6 @@ class MariaDbGate:
                     return state
         raise SourceUnavailable("its tables kept changing while they were read")
 
-    def world(self, moment: str) -> SourceCapture:
-        return self._course.world(moment)
-
     def require_account(self) -> None:
         for (line,) in fetched(self._there(self._agent), "SHOW GRANTS"):
             found = _GRANT.match(str(line))
@@ -159,9 +150,6 @@ class MariaDbGate:
         for table, engine in fetched(self._there(self._own), _ENGINES, self._database):
             return f"{table} is of {engine}, which takes nothing back"
         return None
-
-    def begin_run(self) -> None:
-        self._course.begin_run()
 
     # ------------------------------------------------------------ the transaction
 
@@ -194,6 +182,10 @@ class MariaDbGate:
         except (pymysql.Error, OSError, UnicodeError, TypeError, ValueError) as error:
             raise Refused(f"{self.name}: the database refuses it: {error}") from error
         return Answer(names, rows[:MOST_ROWS], touched, len(rows) > MOST_ROWS)
+
+    def rewriting(self, edits: Sequence[RowEdit], schema: Schema) -> Iterable[Rewrite]:
+        self._there(self._agent).query(_WRITING)
+        return super().rewriting(edits, schema)
 
     def prepare(self) -> Prepared:
         try:
@@ -229,12 +221,12 @@ class MariaDbGate:
         except (pymysql.Error, OSError) as error:
             self._leave()
             try:
-                _end(self._there(self._own), "COMMIT", self._xid(self._name))
+                _end(self._there(self._own), "COMMIT", self._name, self._database)
             except (pymysql.Error, OSError):
                 why = f"nothing was committed: {cause_of(error)}"
                 raise Refused(f"{self.name}: {why}") from error
         self._stage = ""
-        self._course.accept(*self._proposed, False)
+        self._course.accept(*self._proposed)
 
     def abort(self) -> None:
         stage, self._stage = self._stage, ""
@@ -248,7 +240,7 @@ class MariaDbGate:
             self._leave()  # what is not prepared ends with it
             if stage == "prepared":
                 with contextlib.suppress(pymysql.Error, OSError):
-                    _end(self._there(self._own), "ROLLBACK", self._xid(self._name))
+                    _end(self._there(self._own), "ROLLBACK", self._name, self._database)
 
     def _leave(self) -> None:
         """The agent's connection is no more."""
@@ -267,7 +259,7 @@ class MariaDbGate:
     # ------------------------------------------------------------ what was done
 
     def _follow(self) -> tuple[Logged | None, bool]:
-        """Our transaction in the log; whether others committed something."""
+        """What the log has of our transaction; whether others committed something."""
         own, mine, has_others = self._there(self._own), None, False
         end = end_of_log(own)
         for found in read_log(self._url, self._place, end, LOG_SECONDS):
@@ -292,10 +284,7 @@ class MariaDbGate:
 
     def _add_others(self, logged: Logged) -> bool:
         changes, doubt = self._edits(logged, is_own=False)
-        if doubt is not None:
-            self._course.conflict = f"others wrote what cannot be followed: {doubt}"
-        if changes:
-            self._course.others(changes)
+        self._course.others(changes, doubt)
         return doubt is not None or bool(changes)
 
     def _edits(self, logged: Logged, *, is_own: bool) -> tuple[Changes, str | None]:
@@ -321,7 +310,7 @@ class MariaDbGate:
                 except Inexact as error:
                     doubt = f"{entity.name}: {error}"
         doubt = self._add_following(found, types, is_own=is_own) or doubt
-        made = {types[table].name: _net(types[table], each) for table, each in found.items()}
+        made = {types[table].name: net(types[table], each) for table, each in found.items()}
         return {name: edits for name, edits in made.items() if edits.gone or edits.come}, doubt
 
     def _add_following(
@@ -359,26 +348,6 @@ class MariaDbGate:
         return None
 
 
-def _net(entity: EntityType, changes: Iterable[Change]) -> Edits:
-    """The rows that changed, as they were before and as they are then."""
-    if entity.is_keyless:
-        gone = [c.old for c in changes if c.old is not None]
-        return Edits(tuple(gone), tuple(c.new for c in changes if c.new is not None))
-    sides: dict[Any, list[Any]] = {}
-    for change in changes:
-        for row, is_new in ((change.old, False), (change.new, True)):
-            if row is not None:
-                kept = sides.setdefault(
-                    key_order(key_of(entity, row)), [None if is_new else row, 0]
-                )
-                kept[1] = row if is_new else None
-    moved = [(old, new) for old, new in sides.values() if not alike(old, new)]
-    return Edits(
-        tuple(old for old, _ in moved if old is not None),
-        tuple(new for _, new in moved if new is not None),
-    )
-
-
 def _require_plain(statement: str) -> None:
     """The statement can only read, write rows, or set something harmless. Raises `Refused`."""
     at = 0
@@ -392,49 +361,41 @@ def _require_plain(statement: str) -> None:
         raise Refused(f"SET {never[0]}: is not the agent's to set")
 
 
-def _lock(number: int) -> str:
-    return literal(f"statediff-gate-{number}")
+def _prepared(connection: Connection[Any], database: str) -> list[str]:
+    """The names of the prepared transactions of the database."""
+    found = []
+    for _, size, _, data in fetched(connection, "XA RECOVER"):
+        whole = data if isinstance(data, bytes) else str(data).encode()
+        if whole[int(size) :] == database.encode():
+            found.append(whole[: int(size)].decode("utf-8", "replace"))
+    return found
 
 
-def _end(connection: Connection[Any], how: str, xid: str) -> None:
+def _end(connection: Connection[Any], how: str, name: str, database: str) -> None:
     """The prepared transaction is ended by another connection, once the server lets go of it."""
     for tried in range(_TRIES):
         try:
-            connection.query(f"XA {how} {xid}")
+            connection.query(f"XA {how} {literal(name)}, {literal(database)}")
             return
         except pymysql.Error as error:
-            listed = fetched(connection, "XA RECOVER FORMAT='SQL'")
-            if error.args[:1] == (ER.XAER_NOTA,) and not any(_same(row[-1], xid) for row in listed):
+            is_unknown = error.args[:1] == (ER.XAER_NOTA,)
+            if is_unknown and name not in _prepared(connection, database):
                 return  # it has ended already
             if tried == _TRIES - 1:
                 raise
             time.sleep(0.1)
 
 
-def _same(shown: object, xid: str) -> bool:
-    """True where the server lists the transaction of this name."""
-    found = re.findall(r"X'([0-9a-f]*)'", str(shown), re.IGNORECASE)
-    parts = [each.strip("'") for each in xid.split(", ")]
-    return [bytes.fromhex(each).decode("utf-8", "replace") for each in found] == parts
+def _of_lock(connection: Connection[Any], number: int, call: str) -> bool:
+    name = literal(f"statediff-gate-{number}")
+    return [*map(str, *fetched(connection, f"SELECT {call.format(name)}"))] == ["1"]
 
 
-def reap(connection: Connection[Any], journal: Journal, database: str) -> tuple[str, ...]:
-    """The transactions of gates that are gone are ended: those that were decided are committed."""
-    ended = []
-    for _, size, _, data in fetched(connection, "XA RECOVER"):
-        whole = data if isinstance(data, bytes) else str(data).encode()
-        gid, branch = whole[: int(size)].decode("utf-8", "replace"), whole[int(size) :]
-        number = number_of(gid)
-        if number is None or number == journal.number or branch != database.encode():
-            continue
-        ((is_free,),) = fetched(connection, f"SELECT GET_LOCK({_lock(number)}, 1)")
-        if str(is_free) != "1":
-            continue  # its gate is at work
-        try:
-            how = "COMMIT" if journal.is_decided(gid) else "ROLLBACK"
-            _end(connection, how, f"{literal(gid)}, {literal(database)}")
-            journal.end(gid)
-            ended.append(gid)
-        finally:
-            fetched(connection, f"SELECT RELEASE_LOCK({_lock(number)})")
-    return tuple(ended)
+def _reap(connection: Connection[Any], journal: Journal, database: str) -> None:
+    """The prepared transactions of gates that are gone are ended."""
+    journal.reap(
+        _prepared(connection, database),
+        lambda number: _of_lock(connection, number, "GET_LOCK({}, 1)"),
+        lambda how, name: _end(connection, how, name, database),
+        lambda number: _of_lock(connection, number, "RELEASE_LOCK({})"),
+    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from statediff.model.verdict import Decision
 from statediff.systems.relational.tools import Scalar
-from statediff_gate.participant import Answer, Changes
+from statediff_gate.course import Changes
+from statediff_gate.participant import Answer
 
 Statement: TypeAlias = tuple[str, str, tuple[Scalar, ...]]
 """The source, one SQL statement, and what each `?` in it is."""
@@ -35,8 +36,3 @@ class Outcome:
 
     def __bool__(self) -> bool:
         raise TypeError("an outcome is neither true nor false: compare `.decision`")
-
-
-def changed(outcome: Outcome, **values: Any) -> Outcome:
-    """The outcome with other values."""
-    return replace(outcome, **values)

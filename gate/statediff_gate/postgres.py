@@ -11,7 +11,7 @@
    and the rows of the prepared one. A row before comes from the world: a prepared transaction holds
    its rows, so that nobody else has changed them since.
 5. `COMMIT PREPARED` or `ROLLBACK PREPARED`. A gate that was killed leaves a prepared transaction at
-   most, which the next gate on the server ends (`reap`).
+   most, which the next gate on the server ends (`Journal.reap`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from typing import Any, ClassVar, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.types.string import TextLoader
-from statediff_postgres.catalogue import OBJECT_NAMES, Catalogue, TableEntry, read_catalogue
+from statediff_postgres.catalogue import OBJECT_NAMES, Catalogue, read_catalogue
 from statediff_postgres.session import Connection, cause_of, opened
 from statediff_postgres.source import PostgresSource, Scan
 
 from statediff.errors import InputError, UsageError
 from statediff.model.patch import patched
-from statediff.model.readings import SourceCapture
 from statediff.model.schema import COUNTERS
 from statediff.model.state import LayeredChunks, MemoryChunks, State, Table
 from statediff.model.values import key_order
@@ -37,17 +36,11 @@ from statediff.systems.base.plugin import Refinement
 from statediff.systems.base.tool import MAX_SECONDS
 from statediff.systems.relational.schema import Shelf, state_of
 from statediff.systems.relational.tools import Scalar, with_percent_marks
-from statediff_gate.course import Course, Own, alike, key_of
+from statediff_gate.course import Course, Own, Prepared, alike, key_of
 from statediff_gate.decoding import Ended, Logged, RowLine, Unreadable, transactions
 from statediff_gate.following import DECODES, Snapshot, Tables, read_world, require_settings
 from statediff_gate.journal import Journal, number_of
-from statediff_gate.participant import (
-    MOST_ROWS,
-    Answer,
-    Prepared,
-    Refused,
-    refuse_ends,
-)
+from statediff_gate.participant import MOST_ROWS, Answer, Participant, Refused, refuse_ends
 from statediff_gate.statements import POSTGRES
 
 _SLOT: Final = "SELECT pg_create_logical_replication_slot(%s, 'test_decoding', true, true)"
@@ -74,6 +67,7 @@ _MAY_ALL: Final = """
 SELECT rolsuper OR rolreplication OR rolbypassrls FROM pg_catalog.pg_roles
 WHERE rolname OPERATOR(pg_catalog.=) current_user
 """
+_PREPARED: Final = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
 _END_OF_LOG: Final = "SELECT pg_current_wal_insert_lsn()::text"
 _NEEDS: Final = (
     DECODES,
@@ -82,16 +76,12 @@ _NEEDS: Final = (
 _FIRST_OWN: Final = 16384
 
 
-class PostgresGate:
+class PostgresGate(Participant):
     """One database behind the gate."""
 
     is_durable: ClassVar[bool] = True
     is_single: ClassVar[bool] = False
     product: ClassVar[tuple[str, str] | None] = ("PostgreSQL", POSTGRES)
-    counters: ClassVar[tuple[str, ...]] = (
-        "sequences: `nextval` and `setval` hold at once, whatever becomes of the transaction",
-        "transaction numbers",
-    )
 
     def __init__(
         self, name: str, url: str, account: str, refine: Refinement | None, journal: Journal
@@ -107,7 +97,7 @@ class PostgresGate:
             self._own = opened(url)
             require_settings(self._own, name, _NEEDS)
             self._own.execute("SELECT pg_advisory_lock(%s)", (journal.number,))
-            reap(self._own, journal)
+            _reap(self._own, journal)
             self._own.execute(_SLOT, (self._slot,))
             self._agent = psycopg.connect(
                 account, autocommit=True, connect_timeout=int(MAX_SECONDS),
@@ -127,15 +117,6 @@ class PostgresGate:
         self._shape, self._files = self._read_catalogue()
         self._agent.execute("ROLLBACK")
 
-    def _one(self, question: str) -> Any:
-        row: Any = self._own.execute(question.encode()).fetchone()
-        return row[0]
-
-    # ------------------------------------------------------------ the world
-
-    def world(self, moment: str) -> SourceCapture:
-        return self._course.world(moment)
-
     # ------------------------------------------------------------ the transaction
 
     def require_account(self) -> None:
@@ -145,9 +126,6 @@ class PostgresGate:
                 f"{self.name}: the agent's account may do everything on the server, and what it "
                 "does past its transaction is seen by nobody; name another one as its account"
             )
-
-    def begin_run(self) -> None:
-        self._course.begin_run()
 
     def begin(self, transaction: str) -> None:
         self._name = transaction
@@ -211,7 +189,9 @@ class PostgresGate:
         return course.prepared(state, self._changes, self._doubt)
 
     def look_again(self) -> Prepared | None:
-        if not self._has_written or self._one(_END_OF_LOG) == self._end:
+        if not self._has_written:
+            return None
+        if self._own.execute(_END_OF_LOG.encode()).fetchone() == (self._end,):
             return None
         _, others = self._follow(None)
         if not others:
@@ -299,16 +279,16 @@ class PostgresGate:
                     except ValueError:
                         doubt = f"{entity.name}: not all of it is shown to the agent's account"
                         tables[entity.name] = table.unobserved(doubt)
-                elif table is not None and old == new and self._lies_still(new, touched):
+                elif (
+                    table is not None
+                    and old == new
+                    and (new is None or self._tables.parts(new.relation.oid).isdisjoint(touched))
+                ):
                     tables[entity.name] = table
                 else:
                     tables[entity.name] = scan.table(entity, table)
                     self._scanned.add(entity.name)
         return state_of(schema, tables), (shape, files), doubt
-
-    def _lies_still(self, entry: TableEntry | None, touched: frozenset[int]) -> bool:
-        """True where nothing was written to the table, or a part of it."""
-        return entry is None or self._tables.parts(entry.relation.oid).isdisjoint(touched)
 
     def _follow(self, transaction: str | None) -> tuple[list[RowLine], bool]:
         """The rows of our transaction; whether others committed something, which is followed."""
@@ -343,10 +323,7 @@ class PostgresGate:
 
     def _add_others(self, rows: Sequence[RowLine]) -> bool:
         changes, doubt = self._tables.edits(rows, self._course)
-        if doubt is not None:
-            self._course.conflict = f"others wrote what cannot be followed: {doubt}"
-        if changes:
-            self._course.others(changes)
+        self._course.others(changes, doubt)
         return bool(rows)
 
 
@@ -375,32 +352,16 @@ _READING: Final[Mapping[str, str]] = {
 """How values are written while our reader reads in the agent's transaction, as in its own."""
 
 
-def reap(connection: Connection, journal: Journal) -> tuple[str, ...]:
-    """The transactions of gates that are gone are ended: those that were decided are committed."""
-    listed = connection.execute(
-        "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
-    ).fetchall()
-    ended = []
-    for (gid,) in listed:
-        number = number_of(gid)
-        if number is None or number == journal.number:
-            continue
-        row: Any = connection.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
-        if not row[0]:
-            continue  # its gate is at work
-        try:
-            is_decided = journal.is_decided(gid)
-            end = "COMMIT" if is_decided else "ROLLBACK"
-            connection.execute(f"{end} PREPARED '{gid}'".encode())
-            journal.end(gid)
-            ended.append(gid)
-        finally:
-            connection.execute("SELECT pg_advisory_unlock(%s)", (number,))
-    return tuple(ended)
+def _reap(connection: Connection, journal: Journal) -> None:
+    """The prepared transactions of gates that are gone are ended."""
 
+    def of_lock(function: str, number: int) -> bool:
+        row: Any = connection.execute(f"SELECT {function}(%s)".encode(), (number,)).fetchone()
+        return bool(row[0])
 
-def participant(
-    name: str, url: str, account: str, refine: Refinement | None, journal: Journal
-) -> PostgresGate:
-    """The database at an URL, with the evaluator's account and the agent's."""
-    return PostgresGate(name, url, account, refine, journal)
+    journal.reap(
+        [gid for (gid,) in connection.execute(_PREPARED.encode()).fetchall()],
+        lambda number: of_lock("pg_try_advisory_lock", number),
+        lambda how, gid: connection.execute(f"{how} PREPARED '{gid}'".encode()),
+        lambda number: of_lock("pg_advisory_unlock", number),
+    )

@@ -112,16 +112,15 @@ def serve(gate: Gate, place: str) -> None:
     host, _, port = place.rpartition(":")
     if not port.isdecimal() or int(port[:6]) > 65535:
         raise UsageError(f"{place}: expected HOST:PORT to listen at")
-    source = next((s for s in gate.sources if isinstance(gate.participant(s), MailGate)), "")
-    if not source:
+    systems = [gate.participant(source) for source in gate.sources]
+    mail = next((each for each in systems if isinstance(each, MailGate)), None)
+    if mail is None:
         raise UsageError("name the mail server that letters are sent on to: smtp://HOST:PORT")
-    mail = gate.participant(source)
-    assert isinstance(mail, MailGate)  # noqa: S101 - as it was found
     if not mail.is_pending:
         gate.begin_run()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
-        listening(gate, source, host or "127.0.0.1", int(port)),
+        listening(gate, mail.name, host or "127.0.0.1", int(port)),
         contextlib.suppress(KeyboardInterrupt),
     ):
         threading.Event().wait()

@@ -16,25 +16,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from statediff_git.refs import Ref, Refs, read_refs
 from statediff_git.source import GitSource
 
 from statediff.atomic import write_atomically
-from statediff.capture.source import SourceUnavailable
-from statediff.errors import InputError
-from statediff.model.readings import SourceCapture
+from statediff.capture.source import SourceUnavailable, clock
+from statediff.errors import InputError, UsageError
+from statediff.model.schema import Schema
 from statediff.model.state import MemoryChunks, State
+from statediff.model.values import printable
 from statediff.systems.base.plugin import Refinement
 from statediff.systems.files.tree import Folder, NotRead, shown
 from statediff.systems.relational.tools import Scalar
-from statediff_gate.course import Course
-from statediff_gate.participant import Answer, Prepared, Refused
+from statediff_gate.course import Course, Prepared
+from statediff_gate.participant import Answer, Participant, Refused
+from statediff_gate.statements import Rewrite, RowEdit, columns_of
 
 Step: TypeAlias = tuple[str, str | None, str | None]
 """A ref, what it leads to before and after; None where it is not there."""
@@ -42,6 +44,8 @@ Places: TypeAlias = Mapping[str, str]
 """Ref → what its file says."""
 _REPLACED: Final = "refs/replace/"
 _HEAD: Final = "HEAD"
+_FOLLOWING: Final = frozenset({"git.commit", "git.file", "git.tag"})
+"""Types whose rows are what the refs lead to."""
 
 
 @dataclass
@@ -72,11 +76,8 @@ class Pushes:
             return None
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: cannot be read: {error}") from error
-        own = {name: (first, last) for name, (first, last) in said.pop("own").items()}
-        steps = [(name, old, new) for name, old, new in said.pop("steps")]
         owner = said.pop("owner")
-        return Pushes(path=path, own=own, steps=steps,
-                      owner=None if owner is None else (owner[0], owner[1]), **said)  # fmt: skip
+        return Pushes(path=path, owner=None if owner is None else tuple(owner), **said)
 
     def write(self) -> None:
         """The file says it, whatever happens next."""
@@ -145,17 +146,12 @@ def places(refs: Refs) -> dict[str, str]:
     }
 
 
-class GitGate:
+class GitGate(Participant):
     """One bare repository behind the gate.
 
     `incoming` names the folder below `objects` with the objects of the push, and `owner` is the
     process that git receives it with; without these it is only looked at.
     """
-
-    is_durable: ClassVar[bool] = False
-    is_single: ClassVar[bool] = True
-    counters: ClassVar[tuple[str, ...]] = ()
-    product: ClassVar[tuple[str, str] | None] = None
 
     def __init__(
         self,
@@ -167,10 +163,10 @@ class GitGate:
         owner: tuple[int, str] | None = None,
     ) -> None:
         self.name = name
-        self._path, self._owner = path, owner
+        self._path, self._owner, self._moves_refs = path, owner, False
         self._source = GitSource(name, path, refine, is_bare=True, incoming=incoming)
         try:
-            self._whole = self._source.read(MemoryChunks(), _now, None).state
+            self._whole = self._source.read(MemoryChunks(), clock, None).state
             self._refs = refs_of(path)
         except (Refused, SourceUnavailable) as error:
             raise InputError(f"{name}: no gate can stand before it: {error}") from error
@@ -187,7 +183,7 @@ class GitGate:
         pushes, now = self._pushes, places(self._refs)
         self._course = Course(self.name, self._state(pushes.base))
         state = self._state(now)
-        self._course.accept(state, self._course.part_of(state)[0], False)
+        self._course.accept(state, self._course.part_of(state)[0])
         self._course.conflict = pushes.conflict
         self._updates: list[Step] = []
 
@@ -207,9 +203,6 @@ class GitGate:
         except SourceUnavailable as error:
             raise Refused(f"{self.name}: {error}") from error
 
-    def require_account(self) -> None:
-        """The hooks stand before every account of the server's."""
-
     def begin_run(self) -> None:
         self._pushes = Pushes(self._pushes.path, base=places(self._refs))
         self._pushes.write()
@@ -218,8 +211,12 @@ class GitGate:
     def begin(self, transaction: str) -> None:
         self._updates = []
 
+    def rewriting(self, edits: Sequence[RowEdit], schema: Schema) -> Iterable[Rewrite]:
+        self._moves_refs = True
+        return ((f"{name} {old or 0} {new or 0}", ()) for name, old, new in moves(edits))
+
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
-        if self._owner is None:
+        if self._owner is None and not self._moves_refs:
             raise Refused(
                 f"{self.name}: refs move by a push: with an approval in the folder `approvals` of "
                 "the records the same push passes once"
@@ -249,9 +246,6 @@ class GitGate:
         self._proposed = state, own
         return self._course.prepared(state, changes)
 
-    def world(self, moment: str) -> SourceCapture:
-        return self._course.world(moment)
-
     def look_again(self) -> Prepared | None:
         if places(refs_of(self._path)) != places(self._refs):
             raise Refused(f"{self.name}: others pushed in this moment; push again")
@@ -259,11 +253,15 @@ class GitGate:
 
     def commit(self) -> None:
         """Nothing keeps git from moving the refs any more, at once."""
+        if self._moves_refs:
+            move_refs(self._path, self._updates)
+            self._course.accept(*self._proposed)
+            return
         pushes = self._pushes
         pushes.steps, pushes.owner, pushes.is_whole = [*self._updates], self._owner, True
         pushes.refs = places(self._refs)
         pushes.write()
-        self._course.accept(*self._proposed, False)
+        self._course.accept(*self._proposed)
 
     def allow_one_by_one(self) -> None:
         """Git may move the refs of the push one after the other."""
@@ -271,10 +269,37 @@ class GitGate:
         self._pushes.write()
 
     def abort(self) -> None:
-        self._updates = []
+        self._updates, self._moves_refs = [], False
 
-    def close(self) -> None:
-        """Nothing is open between two calls."""
+
+def moves(edits: Iterable[RowEdit]) -> Iterator[Step]:
+    """The moves of refs that make the edits. `UsageError` for what follows no ref."""
+    for edit in edits:
+        table = edit.entity.source_table
+        if table == "git.ref":
+            before, after = (columns_of(edit.entity, each) for each in (edit.before, edit.after))
+            name = before.get("name") or after["name"]
+            yield str(name), *(row.get("target") for row in (before, after))  # type: ignore[misc]
+        elif table not in _FOLLOWING:
+            raise UsageError(f"{edit.entity.name}: is nothing that a ref leads to")
+
+
+def move_refs(path: Path, steps: Iterable[Step], *settings: str) -> None:
+    """All refs move, or none does where one is not as it was. Raises `Refused`."""
+    text = "".join(
+        f"create {name}\0{new}\0" if old is None else
+        f"delete {name}\0{old}\0" if new is None else f"update {name}\0{new}\0{old}\0"
+        for name, old, new in steps
+    )  # fmt: skip
+    run_git(path, text, *settings, "update-ref", "--no-deref", "-z", "--stdin")
+
+
+def run_git(path: Path, text: str, *words: str) -> None:
+    """Git does it in the repository. Raises `Refused`."""
+    command = ["git", f"--git-dir={path}", *words]
+    done = subprocess.run(command, input=os.fsencode(text), check=False, capture_output=True)
+    if done.returncode:
+        raise Refused(f"git does not do it: {printable(os.fsdecode(done.stderr.strip()[:300]))}")
 
 
 def may_move(kept: Path, path: Path, owner: int, lines: Sequence[str]) -> str | None:
@@ -305,7 +330,3 @@ def _make(refs: dict[str, str], name: str, new: str | None) -> None:
         refs.pop(name, None)
     else:
         refs[name] = new
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

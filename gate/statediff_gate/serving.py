@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from statediff.errors import UsageError
 from statediff.model.trace import Mark
 from statediff.model.verdict import Decision
 from statediff.systems.base.tool import Tool, ToolError
@@ -59,6 +60,8 @@ def gated_tools(gate: Gate) -> tuple[Tool[Any], ...]:
     """The tools of all systems behind the gate."""
     found: list[Tool[Any]] = []
     for source in gate.sources:
-        product, dialect = gate.product(source)
-        found += database_tools(source, GatedDatabase(gate, source), product, dialect)
+        product = gate.participant(source).product
+        if product is None:
+            raise UsageError(f"{source}: takes no SQL")
+        found += database_tools(source, GatedDatabase(gate, source), *product)
     return tuple(found)

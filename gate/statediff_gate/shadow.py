@@ -14,13 +14,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -29,7 +27,8 @@ import apsw
 
 from statediff import kernel
 from statediff.agents.handover import read_answer
-from statediff.capture.source import Source
+from statediff.capture.source import Source, clock
+from statediff.capture.take import is_ruined, take
 from statediff.contract.file import ContractFile
 from statediff.errors import SandboxError, UsageError
 from statediff.evidence.package import Bundle
@@ -41,12 +40,12 @@ from statediff.systems.base.folders import remove
 from statediff.systems.base.plugin import Refinement
 from statediff.systems.base.tool import url_variable
 from statediff.systems.sqlite.source import SqliteSource
+from statediff.workspace.folders import keep_bundle
 from statediff.workspace.inputs import Refinements
 from statediff_gate import folders
-from statediff_gate.course import Course, structural
+from statediff_gate.course import Changes, Course, structural
 from statediff_gate.gate import Gate
 from statediff_gate.outcome import Outcome, Statement
-from statediff_gate.participant import Changes
 from statediff_gate.statements import POSTGRES, SQLITE, edits_of, statements
 from statediff_gate.systems import POSTGRES_URLS, is_file, is_folder, is_server
 
@@ -63,6 +62,8 @@ class Shadowed:
     """Why that cannot be done to the systems row by row."""
     copy: Path | None = None
     """That of a folder, which a hold needs."""
+    is_ruined: bool = False
+    """The run left a copy that nobody can read: that is its change, and nothing is done."""
 
 
 def run_on_shadow(
@@ -88,19 +89,21 @@ def run_on_shadow(
     with ExitStack() as left:
         home = Path(left.enter_context(tempfile.TemporaryDirectory(prefix="statediff-shadow-")))
         urls = {n: left.enter_context(_copied(n, place, home)) for n, place in systems.items()}
-        sources = {name: _source(name, url, refined) for name, url in urls.items()}
-        store = MemoryChunks()
-        first = {n: each.read(store, _now, None) for n, each in sources.items()}
-        said = home / "answer"
-        given = {n: _as(accounts[n], url) if is_server(url) else url for n, url in urls.items()}
-        _run(program, contract, given, said)
-        last = {n: each.read(store, _now, first[n].state) for n, each in sources.items()}
-        done = _judged(contract, first, last, said, program)
+        sources = [_source(name, url, refined) for name, url in urls.items()]
+        given = {
+            n: urlunsplit(urlsplit(accounts[n])._replace(path=urlsplit(url).path))
+            if is_server(url) else url for n, url in urls.items()
+        }  # fmt: skip
+        before, after, done = _observed(contract, sources, given, program)
+        if any(map(is_ruined, after.parts)):
+            return Shadowed(done.bundle, done.judgement.verdict, (), None, is_ruined=True)
+        sides = {one.reading.source: (one, two)
+                 for one, two in zip(before.parts, after.parts, strict=True)}  # fmt: skip
         try:
             listed = tuple(
                 (name, text, values)
                 for name, place in systems.items()
-                for text, values in _statements(name, place, first[name], last[name])
+                for text, values in _statements(name, place, *sides[name])
             )
         except UsageError as error:
             return Shadowed(done.bundle, done.judgement.verdict, (), str(error))
@@ -118,40 +121,46 @@ def _on_copied_folder(
     is_checkout = folders.require_folder(name, path)
     copy, lock = folders.copied(path, path)
     try:
-        with tempfile.TemporaryDirectory(prefix="statediff-shadow-") as home:
-            there, first = (
-                folders.read(name, each, refine, is_checkout=is_checkout) for each in (path, copy)
+        there, first = (
+            folders.read(name, each, refine, is_checkout=is_checkout).state for each in (path, copy)
+        )
+        if folders.root_of(first) != folders.root_of(there):
+            raise UsageError(
+                f"{name}: has no exact copy: somebody writes there, or owns files of it"
             )
-            if folders.root_of(there.state) != folders.root_of(first.state):
-                raise UsageError(
-                    f"{name}: has no exact copy: somebody writes there, or owns files of it"
-                )
-            said = Path(home) / "answer"
-            _run(program, contract, {name: copy.as_uri()}, said)
-            last = folders.read(name, copy, refine, is_checkout=is_checkout)
-            done = _judged(contract, {name: first}, {name: last}, said, program)
+        source = folders.source_of(name, copy, refine, is_checkout=is_checkout)
+        _, after, done = _observed(contract, [source], {name: copy.as_uri()}, program)
     except BaseException:
         folders.drop(copy, lock)
         raise
+    bundle, verdict = done.bundle, done.judgement.verdict
+    if is_ruined(after.parts[0]):
+        folders.drop(copy, lock)
+        return Shadowed(bundle, verdict, (), None, is_ruined=True)
     os.close(lock)
-    statement = (name, folders.adoption(first.state, copy), ())
-    return Shadowed(done.bundle, done.judgement.verdict, (statement,), None, copy)
+    return Shadowed(bundle, verdict, ((name, folders.adoption(there, copy), ()),), None, copy)
 
 
-def _judged(
-    contract: ContractFile,
-    first: Mapping[str, SourceCapture],
-    last: Mapping[str, SourceCapture],
-    answer: Path,
+def _observed(
+    contract: ContractFile, sources: Sequence[Source], urls: Mapping[str, str],
     program: Sequence[str],
-) -> kernel.Evaluated:
-    return kernel.evaluate(
-        contract,
-        _capture("before", first),
-        _capture("after", last),
-        answer=read_answer(answer, contract.content.answer.form),
-        facts=kernel.TrialFacts("shadow", agent=Path(program[0]).name, isolation="none"),
-    )
+) -> tuple[Capture, Capture, kernel.Evaluated]:  # fmt: skip
+    """The copies before and after the program's run, and its judgement.
+
+    What the run made unreadable is its change, and no error.
+    """
+    store = MemoryChunks()
+    before = take(sources, store, clock, None, "before")
+    for part in before.parts:
+        if not part.reading.was_read:
+            raise UsageError(f"{part.reading.source}: cannot be read: {part.reading.cause}")
+    with tempfile.TemporaryDirectory(prefix="statediff-answer-") as home:
+        answer = Path(home) / "answer"
+        _run(program, contract, urls, answer)
+        after = take(sources, store, clock, before, "after")
+        said = read_answer(answer, contract.content.answer.form)
+    facts = kernel.TrialFacts("shadow", agent=Path(program[0]).name, isolation="none")
+    return before, after, kernel.evaluate(contract, before, after, answer=said, facts=facts)
 
 
 def pass_on(gate: Gate, shadowed: Shadowed) -> Outcome:
@@ -159,10 +168,14 @@ def pass_on(gate: Gate, shadowed: Shadowed) -> Outcome:
     at_most = None
     if shadowed.verdict is not Verdict.MATCH or shadowed.refused is not None:
         said = f"{shadowed.verdict.value}: {trial_line(shadowed.bundle)}"
-        at_most = Decision.HOLD, shadowed.refused or said
+        decision = Decision.DENY if shadowed.is_ruined else Decision.HOLD
+        at_most = decision, shadowed.refused or said
     outcome = gate.execute(shadowed.statements, at_most=at_most)
     if shadowed.copy is not None and outcome.decision is not Decision.HOLD:
         remove(shadowed.copy)
+    kept = gate.records.folder / "decisions" / str(outcome.record)
+    if not outcome.is_committed and not kept.exists():
+        keep_bundle(shadowed.bundle, kept)
     return outcome
 
 
@@ -196,22 +209,6 @@ def _run(
         raise UsageError(f"the agent cannot be started: {program[0]}: {error.strerror}") from error
 
 
-def _as(account: str, url: str) -> str:
-    """The database of the URL, with the account of another URL."""
-    return urlunsplit(urlsplit(account)._replace(path=urlsplit(url).path))
-
-
-def _capture(moment: str, parts: Mapping[str, SourceCapture]) -> Capture:
-    return Capture(tuple(
-        replace(each, reading=each.reading.cited_as(f"{moment}/{name}"))
-        for name, each in parts.items()
-    ))  # fmt: skip
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 def _source(name: str, url: str, refined: Refinements) -> Source:
     if not is_server(url):
         return SqliteSource(name, Path(url.removeprefix("sqlite:///")), refined(name))
@@ -222,25 +219,21 @@ def _source(name: str, url: str, refined: Refinements) -> Source:
 
 @contextmanager
 def _copied(name: str, place: str, home: Path) -> Iterator[str]:
-    """The URL of a copy, which is gone after the block."""
+    """The URL of a copy, which is gone with the folder, or after the block."""
     if is_server(place):
         with _copied_by_server(place) as url:
             yield url
         return
-    copy = home / f"{name}.sqlite"
-    path = place.removeprefix("sqlite:///")
+    copy, path = home / f"{name}.sqlite", place.removeprefix("sqlite:///")
     if not Path(path).is_file():
         raise UsageError(f"{name}: there is no database {path}")
-    source = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
-    target = apsw.Connection(str(copy))
-    with target.backup("main", source, "main") as backup:
+    with (
+        closing(apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)) as source,
+        closing(apsw.Connection(str(copy))) as target,
+        target.backup("main", source, "main") as backup,
+    ):
         backup.step()
-    for each in (target, source):
-        each.close()
-    try:
-        yield f"sqlite:///{copy.absolute()}"
-    finally:
-        shutil.rmtree(copy, ignore_errors=True)
+    yield f"sqlite:///{copy.absolute()}"
 
 
 @contextmanager

@@ -31,7 +31,6 @@ import apsw
 
 from statediff.errors import InputError
 from statediff.model.batches import Row
-from statediff.model.readings import SourceCapture
 from statediff.model.state import MemoryChunks, State
 from statediff.model.values import Key, printable
 from statediff.systems.base.plugin import Refinement
@@ -41,16 +40,8 @@ from statediff.systems.sqlite.catalogue import Catalogue
 from statediff.systems.sqlite.definitions import folded
 from statediff.systems.sqlite.scan import MAX_VALUE_BYTES, Query
 from statediff.systems.sqlite.source import SqliteSource
-from statediff_gate.course import Course
-from statediff_gate.participant import (
-    MOST_ROWS,
-    Answer,
-    Changes,
-    Edits,
-    Prepared,
-    Refused,
-    refuse_ends,
-)
+from statediff_gate.course import Changes, Course, Edits, Prepared
+from statediff_gate.participant import MOST_ROWS, Answer, Participant, Refused, refuse_ends
 from statediff_gate.statements import SQLITE
 
 _SEQUENCES: Final = "sqlite_sequence"
@@ -78,14 +69,11 @@ ORDER BY sql LIKE 'CREATE VIRTUAL%' DESC"""
 """Tables of the connection alone; a virtual one takes those that it is kept in along."""
 
 
-class SqliteGate:
+class SqliteGate(Participant):
     """One database file behind the gate."""
 
-    is_durable: ClassVar[bool] = False
     is_single: ClassVar[bool] = False
     product: ClassVar[tuple[str, str] | None] = ("SQLite", SQLITE)
-    counters: ClassVar[tuple[str, ...]] = ()
-    """An abort puts back `sqlite_sequence` too."""
 
     def __init__(self, name: str, path: Path, refine: Refinement | None = None) -> None:
         self.name = name
@@ -107,16 +95,14 @@ class SqliteGate:
         self._touched: dict[tuple[str, Any], list[Any]] = {}
         self._whole: str | None = None
         self._plain: dict[str, _PlainTable] = {}
-        with self._reading():
-            state = self._read(None)
-            self._version = self._ask("PRAGMA data_version")
+        self._db.execute("BEGIN")
+        state = self._read(None)
+        self._version = self._ask("PRAGMA data_version")
+        self._db.execute("ROLLBACK")
         self._course = Course(name, state)
 
-    def require_account(self) -> None:
-        """A file has no accounts."""
-
     def begin_run(self) -> None:
-        self._course.begin_run()
+        super().begin_run()
         self._db.execute("PRAGMA query_only = OFF")
         for name in [row[0] for row in self._db.execute(_TEMPORARY)]:
             self._db.execute(f"DROP TABLE IF EXISTS temp.{quoted(name)}")
@@ -138,7 +124,7 @@ class SqliteGate:
             self._follow()
             self._version = version
         self._header = self._numbers()
-        self._sequences = self._counted()
+        self._sequences = self._counted((_SEQUENCES,)), self._counted(_STATISTICS)
 
     def run(self, statement: str, values: Sequence[Scalar] = ()) -> Answer:
         refuse_ends(statement)
@@ -192,9 +178,6 @@ class SqliteGate:
         self._proposed = state, own, self._header[0] != self._numbers()[0]
         return course.prepared(state, changes)
 
-    def world(self, moment: str) -> SourceCapture:
-        return self._course.world(moment)
-
     def row(self, name: str, key: Key) -> Row | None:
         """The row that is there, of a type with a key."""
         table = self._course.committed().tables.get(name)
@@ -207,9 +190,6 @@ class SqliteGate:
         if table is None:
             return 0
         return next(n for n in numbers if table.row((digest, n)) is None) - 1
-
-    def look_again(self) -> Prepared | None:
-        return None  # nobody else can write while the transaction is open
 
     def commit(self) -> None:
         try:
@@ -288,10 +268,8 @@ class SqliteGate:
     def _numbers(self) -> tuple[Any, ...]:
         return tuple(self._ask(f"PRAGMA {name}") for name in _HEADER)
 
-    def _counted(self, tables: Sequence[str] | None = None) -> tuple[Any, ...]:
+    def _counted(self, tables: Sequence[str]) -> tuple[Any, ...]:
         """The rows of SQLite's own tables, which the hook does not name."""
-        if tables is None:
-            return self._counted((_SEQUENCES,)), self._counted(_STATISTICS)
         found = []
         for table in tables:
             is_there = self._ask(f"SELECT 1 FROM main.sqlite_schema WHERE name = '{table}'")  # noqa: S608 - ours
@@ -328,14 +306,6 @@ class SqliteGate:
             return
         _, changes = course.part_of(state)
         course.others(changes)
-
-    @contextlib.contextmanager
-    def _reading(self) -> Any:
-        self._db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            self._db.execute("ROLLBACK")
 
     def _read(self, like: State | None) -> State:
         """The whole, as the open transaction sees it: its pages, read by our reader in a copy."""
@@ -421,8 +391,3 @@ def _names(cursor: apsw.Cursor) -> tuple[str, ...]:
 def _is_large(row: Sequence[Any] | None) -> bool:
     most = MAX_VALUE_BYTES // 4
     return row is not None and any(isinstance(v, str | bytes) and len(v) > most for v in row)
-
-
-def participant(name: str, url: str, refine: Refinement | None) -> SqliteGate:
-    """The file at a path, or at an URL `sqlite:////path`."""
-    return SqliteGate(name, Path(url.removeprefix("sqlite:///")), refine)

@@ -7,21 +7,25 @@ Rows that are made go first to what others refer to, rows that are removed last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from statediff.errors import UsageError
 from statediff.model.batches import Row
 from statediff.model.schema import EntityType, Kind, Schema
 from statediff.model.values import Absent, Map, Unobserved, printable
 from statediff.systems.relational.schema import quoted
-from statediff_gate.participant import Changes
+from statediff_gate.course import Changes, key_of
 
-SQLITE, POSTGRES = "sqlite", "postgres"
-_SAME: Final = {SQLITE: "IS", POSTGRES: "IS NOT DISTINCT FROM"}
+SQLITE, POSTGRES, MARIADB = "sqlite", "postgres", "mysql"
+_SAME: Final = {SQLITE: "IS", POSTGRES: "IS NOT DISTINCT FROM", MARIADB: "<=>"}
+
+
+Rewrite: TypeAlias = tuple[str, tuple[Any, ...]]
+"""A statement, and what each `?` in it is."""
 
 
 @dataclass(frozen=True)
@@ -42,18 +46,16 @@ def edits_of(changes: Changes, schema: Schema) -> list[RowEdit]:
         entity = schema.by_name[name]
         if entity.is_keyless and edits.gone:
             raise UsageError(f"{name}: its rows have no key, so that no one of them can be changed")
-        gone = {_key(entity, row): row for row in edits.gone} if not entity.is_keyless else {}
+        gone = {key_of(entity, row): row for row in edits.gone} if not entity.is_keyless else {}
         for row in edits.come:
-            before = None if entity.is_keyless else gone.pop(_key(entity, row), None)
+            before = None if entity.is_keyless else gone.pop(key_of(entity, row), None)
             fields = () if before is None else tuple(n for n in row if row[n] != before[n])
             found.append(RowEdit(entity, before, row, fields))
         found += [RowEdit(entity, row, None) for row in gone.values()]
     return found
 
 
-def statements(
-    edits: Iterable[RowEdit], schema: Schema, dialect: str
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def statements(edits: Iterable[RowEdit], schema: Schema, dialect: str) -> Iterator[Rewrite]:
     """The statement of each edit, with its values, in an order that references allow.
 
     `UsageError` for a system that takes another SQL, or none.
@@ -70,7 +72,7 @@ def statements(
         yield _statement(each, dialect)
 
 
-def _statement(edit: RowEdit, dialect: str) -> tuple[str, tuple[Any, ...]]:
+def _statement(edit: RowEdit, dialect: str) -> Rewrite:
     entity, same = edit.entity, _SAME[dialect]
     table = entity.source_table
     name = ".".join(map(quoted, table.split("."))) if dialect == POSTGRES else quoted(table)
@@ -78,6 +80,8 @@ def _statement(edit: RowEdit, dialect: str) -> tuple[str, tuple[Any, ...]]:
 
     def conditions(row: Row, fields: Sequence[str]) -> tuple[str, list[Any]]:
         parts, values = [], []
+        if dialect == MARIADB and entity.key:
+            fields = entity.key  # it compares by collation: its log tells what was there
         for each in fields:
             column = quoted(columns[each].source_column)
             is_document = dialect == POSTGRES and columns[each].kind is Kind.JSON
@@ -107,6 +111,8 @@ def bound(value: Any, dialect: str) -> Any:
         raise UsageError("a value of the row is not known whole, and cannot be written")
     if value is None or isinstance(value, str):
         return value
+    if dialect == MARIADB:
+        return value.replace(tzinfo=None) if isinstance(value, datetime) else value
     if dialect == SQLITE:
         if isinstance(value, bool | int | float | bytes):
             return value
@@ -147,8 +153,9 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _key(entity: EntityType, row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in entity.key)
+def columns_of(entity: EntityType, row: Row | None) -> dict[str, Any]:
+    """What the row says, by the names that its source has."""
+    return {entity.by_name[name].source_column: value for name, value in (row or {}).items()}
 
 
 def _ranks(schema: Schema) -> dict[str, int]:

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from statediff.errors import UsageError
 from statediff.systems.base.plugin import Refinement
 from statediff.workspace.inputs import Refinements
-from statediff_gate import sqlite
 from statediff_gate.journal import Journal
 from statediff_gate.participant import Participant
+from statediff_gate.sqlite import SqliteGate
 
 POSTGRES_URLS = ("postgresql://", "postgres://")
 _MARIADB = ("mysql://", "mariadb://")
@@ -43,44 +43,47 @@ def open_participants(
     journal.systems = tuple(systems)
     try:
         for name, place in sorted(systems.items(), key=lambda each: not is_file(each[1])):
-            refine = refined(name)
-            if callable(place):
-                found[name] = place(name, refine, journal)
-                continue
-            url = str(place)
-            # Few gates stand before one of these, and its drivers take long to load.
-            if is_repository(place):
-                from statediff_gate import repository  # noqa: PLC0415 - as said
-
-                kept = journal.beside("pushes.json")
-                found[name] = repository.GitGate(name, Path(url), refine, kept)
-            elif url.startswith("smtp://"):
-                from statediff_gate import mail  # noqa: PLC0415 - as said
-
-                found[name] = mail.MailGate(name, url, journal.beside("letters"))
-            elif url.startswith(_MARIADB):
-                from statediff_gate import mariadb  # noqa: PLC0415 - as said
-
-                account = accounts.get(name, url)
-                found[name] = mariadb.MariaDbGate(name, url, account, refine, journal)
-            elif is_server(place):
-                from statediff_gate import postgres  # noqa: PLC0415 - as said
-
-                account = accounts.get(name, url)
-                found[name] = postgres.participant(name, url, account, refine, journal)
-            elif is_folder(place):
-                from statediff_gate import folders  # noqa: PLC0415 - as said
-
-                found[name] = folders.FolderGate(name, Path(url.removeprefix("file://")), refine)
-            else:
-                file = found[name] = sqlite.participant(name, url, refine)
-                journal.settle(name, file)
+            given = accounts.get(name, str(place))
+            system = found[name] = _opened(name, place, given, refined(name), journal)
+            if isinstance(system, SqliteGate):
+                journal.settle(name, system)
         journal.forget_ended()
     except BaseException:
         for each in found.values():
             each.close()
         raise
     return found
+
+
+def _opened(
+    name: str, place: Place, account: str, refine: Refinement | None, journal: Journal
+) -> Participant:
+    """The system at a place. Few gates stand before one whose drivers take long to load."""
+    if callable(place):
+        return place(name, refine, journal)
+    url = str(place)
+    path = Path(url.removeprefix("sqlite:///").removeprefix("file://"))
+    if is_repository(place):
+        from statediff_gate.repository import GitGate  # noqa: PLC0415 - as said
+
+        return GitGate(name, path, refine, journal.beside("pushes.json"))
+    if url.startswith("smtp://"):
+        from statediff_gate.mail import MailGate  # noqa: PLC0415 - as said
+
+        return MailGate(name, url, journal.beside("letters"))
+    if url.startswith(_MARIADB):
+        from statediff_gate.mariadb import MariaDbGate  # noqa: PLC0415 - as said
+
+        return MariaDbGate(name, url, account, refine, journal)
+    if is_server(place):
+        from statediff_gate.postgres import PostgresGate  # noqa: PLC0415 - as said
+
+        return PostgresGate(name, url, account, refine, journal)
+    if is_folder(place):
+        from statediff_gate.folders import FolderGate  # noqa: PLC0415 - as said
+
+        return FolderGate(name, path, refine)
+    return SqliteGate(name, path, refine)
 
 
 def _require_port(place: Place) -> None:

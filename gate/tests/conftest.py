@@ -1,5 +1,6 @@
 """A shop in a SQLite file, a contract of it, and keys."""
 
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import pytest
 from statediff_gate import Gate
 
+from statediff.cli.main import run
 from statediff.evidence.keys import add_trust, generate, trust_entry
+from tests.code import CHECKOUT
 
 CONTRACT = """
 contract: gate/refund
@@ -33,12 +36,8 @@ MADE = (
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    path = tmp_path / "shop.sqlite"
-    with sqlite3.connect(path) as made:
-        for each in MADE:
-            made.execute(each)
-    made.close()
-    return path
+    write(tmp_path / "shop.sqlite", *MADE)
+    return tmp_path / "shop.sqlite"
 
 
 @pytest.fixture
@@ -74,3 +73,17 @@ def write(path: Path, *statements: str) -> None:
         for each in statements:
             writing.execute(each)
     writing.close()
+
+
+def shell_blocks(page: str) -> list[str]:
+    """The commands of a page, block by block."""
+    return re.findall(r"(?ms)^```sh\n(.*?)^```$", (CHECKOUT / "docs" / page).read_text("utf-8"))
+
+
+def approve_and_commit(hold: str, state: str, contract: str, records: str) -> int:
+    """Approve the hold, and run it again."""
+    assert run(["approve", hold, "--key", "ada.pem", "--out", f"{hold}.json", "--records",
+                records]) == 0  # fmt: skip
+    given = ("--state", state, "--key", "gate.pem", "--records", records)
+    return run(["hold", "commit", hold, contract, "--approval", f"{hold}.json", "--trust",
+                "trust.json", *given])  # fmt: skip

@@ -11,11 +11,13 @@ from statediff_gate.conformance import MADE, TRANSACTIONS, AdapterSuite, named, 
 from statediff_gate.journal import Journal
 from statediff_gate.mariadb import MariaDbGate
 from statediff_gate.participant import Participant, Refused
+from statediff_gate.postgres import PostgresGate
 from statediff_gate.sqlite import SqliteGate
 from statediff_mariadb.session import connected
 from statediff_mariadb.source import MariaDbSource
+from statediff_postgres.source import PostgresSource
 
-from gate.tests.servers import programs, server
+from gate.tests.servers import LOG, ask, programs, server
 from statediff.errors import UsageError
 from statediff.model.state import MemoryChunks, State
 from statediff.systems.sqlite.source import SqliteSource
@@ -31,7 +33,8 @@ def now() -> datetime:
 
 
 class TestSqlite(AdapterSuite):
-    further: ClassVar = {
+    transactions: ClassVar = {
+        **TRANSACTIONS,
         "replace": ("INSERT OR REPLACE INTO orders VALUES (7, 3, 'again', 1)",),
         "a counter": (
             "CREATE TABLE counted (id INTEGER PRIMARY KEY AUTOINCREMENT, v TEXT)",
@@ -67,7 +70,8 @@ def url() -> Iterator[str]:
 
 @needs_server
 class TestPostgres(AdapterSuite):
-    further: ClassVar = {
+    transactions: ClassVar = {
+        **TRANSACTIONS,
         "truncate": ("TRUNCATE pair",),
         "a function": ("CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",),
         "a grant": ("GRANT SELECT ON orders TO PUBLIC",),
@@ -85,60 +89,41 @@ class TestPostgres(AdapterSuite):
         self._url = url
 
     def make(self, tmp_path: Path) -> str:
-        import psycopg  # noqa: PLC0415 - of servers alone
-
         name = f"made_{abs(hash(tmp_path))}"
-        with psycopg.connect(self._url, autocommit=True) as admin:
-            admin.execute(f"CREATE DATABASE {name}")
+        ask(self._url, f"CREATE DATABASE {name}")
         place = self._url.replace("/shop", f"/{name}")
-        with psycopg.connect(place, autocommit=True) as made:
-            for each in (*MADE, *OWN):
-                made.execute(each)
+        ask(place, *MADE, OWN)
         return place
 
     def open(self, place: str) -> Participant:
-        from statediff_gate.postgres import PostgresGate  # noqa: PLC0415 - of servers alone
-
         return PostgresGate("shop", place, place, None, Journal(Path("/nonexistent")))
 
     def look(self, place: str, like: State | None) -> State:
-        from statediff_postgres.source import PostgresSource  # noqa: PLC0415 - of servers alone
-
         return PostgresSource("shop", place).read(MemoryChunks(), now, like).state
 
 
-OWN: tuple[str, ...] = (
-    (
-        f"CREATE FUNCTION logged() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {INTO}; RETURN NULL;"
-        " END$$"
-    ),
-    f"{LOGGED} FOR EACH ROW EXECUTE FUNCTION logged()",
-    "ALTER TABLE audit REPLICA IDENTITY FULL",
-    "CREATE TYPE mood AS ENUM ('sad', 'it''s ok')",
-    (
-        "CREATE TABLE kinds (id int PRIMARY KEY, b boolean, f float8, d numeric, t timestamptz,"
-        " l timestamp, day date, j jsonb, a text[], m mood, y bytea, bits bit(3), i interval,"
-        ' "odd ""name[" int, twice int GENERATED ALWAYS AS (id * 2) STORED)'
-    ),
-    (
-        "CREATE TABLE more_kinds AS SELECT 1 AS id, true AS b, 'NaN'::float8 AS f,"
-        " 12.50::numeric AS d,"
-        " '2026-03-01 10:00:00.5+02'::timestamptz AS t, '2026-03-01 10:00:00'::timestamp AS l,"
-        " '2026-03-01'::date AS day, '{\"a\": [1, null, \"it''s\"]}'::jsonb AS j,"
-        " ARRAY['x,y', NULL, 'q\"'] AS a, 'it''s ok'::mood AS m, '\\x00ff'::bytea AS y,"
-        " B'101'::bit(3) AS bits, '1 day 02:00'::interval AS i, 5 AS odd"
-    ),
-    "CREATE TABLE large (id int PRIMARY KEY, body text, n int)",
-    "ALTER TABLE large ALTER body SET STORAGE EXTERNAL",
-    "INSERT INTO large SELECT n, repeat(md5(n::text), 400), 1 FROM generate_series(1, 2) n",
-    (
-        "CREATE TABLE part (id int, region text, v text, PRIMARY KEY (id, region))"
-        " PARTITION BY LIST (region)"
-    ),
-    "CREATE TABLE part_n PARTITION OF part FOR VALUES IN ('n')",
-    "CREATE TABLE part_s PARTITION OF part FOR VALUES IN ('s')",
-    "INSERT INTO part VALUES (1, 'n', 'a'), (2, 's', 'b')",
-)
+OWN = f"""
+CREATE FUNCTION logged() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN {INTO}; RETURN NULL; END$$;
+{LOGGED} FOR EACH ROW EXECUTE FUNCTION logged();
+ALTER TABLE audit REPLICA IDENTITY FULL;
+CREATE TYPE mood AS ENUM ('sad', 'it''s ok');
+CREATE TABLE kinds (id int PRIMARY KEY, b boolean, f float8, d numeric, t timestamptz, l timestamp,
+  day date, j jsonb, a text[], m mood, y bytea, bits bit(3), i interval, "odd ""name[" int,
+  twice int GENERATED ALWAYS AS (id * 2) STORED);
+CREATE TABLE more_kinds AS SELECT 1 AS id, true AS b, 'NaN'::float8 AS f, 12.50::numeric AS d,
+  '2026-03-01 10:00:00.5+02'::timestamptz AS t, '2026-03-01 10:00:00'::timestamp AS l,
+  '2026-03-01'::date AS day, '{{"a": [1, null, "it''s"]}}'::jsonb AS j,
+  ARRAY['x,y', NULL, 'q"'] AS a, 'it''s ok'::mood AS m, '\\x00ff'::bytea AS y,
+  B'101'::bit(3) AS bits, '1 day 02:00'::interval AS i, 5 AS odd;
+CREATE TABLE large (id int PRIMARY KEY, body text, n int);
+ALTER TABLE large ALTER body SET STORAGE EXTERNAL;
+INSERT INTO large SELECT n, repeat(md5(n::text), 400), 1 FROM generate_series(1, 2) n;
+CREATE TABLE part (id int, region text, v text, PRIMARY KEY (id, region))
+  PARTITION BY LIST (region);
+CREATE TABLE part_n PARTITION OF part FOR VALUES IN ('n');
+CREATE TABLE part_s PARTITION OF part FOR VALUES IN ('s');
+INSERT INTO part VALUES (1, 'n', 'a'), (2, 's', 'b');
+"""
 """What PostgreSQL alone has: a trigger, kinds of values, large values, partitions."""
 
 
@@ -151,7 +136,6 @@ ENDS = """COMMIT|{}|/**/ {}|-- x\n{}|#\n{}|/*! {} */|/*M!100100 {} */|(/*!{}*/|/
 |SET STATEMENT max_statement_time = 5 FOR {}|SET/**/STATEMENT sort_buffer_size=9 FOR {}
 |SET ROLE NONE|LOCK TABLES pair READ|SET foreign_key_checks = 0|SET @@`check_constraint_checks` = 0
 |SET PASSWORD = PASSWORD('x')|CREATE TEMPORARY TABLE pair (id int)""".replace("\n|", "|").split("|")
-LOG = ("--log-bin=log", "--binlog-format=ROW", "--binlog-row-metadata=FULL", "--server-id=1")
 
 
 @pytest.fixture(scope="module")
@@ -161,8 +145,8 @@ def maria() -> Iterator[str]:
 
 
 class TestMariaDb(AdapterSuite):
-    transactions: ClassVar = {n: s for n, s in TRANSACTIONS.items() if n not in STRUCTURE}
-    further: ClassVar = {
+    transactions: ClassVar = {
+        **{name: each for name, each in TRANSACTIONS.items() if name not in STRUCTURE},
         "a chain": ("DELETE FROM orders WHERE id = 9", "DELETE FROM customer WHERE id = 3"),
         "null by a key": ("DELETE FROM large WHERE id = 1",),
         "rows of a savepoint": ("CALL undone()", "-- a comment\nSELECT 1"),
@@ -189,10 +173,7 @@ class TestMariaDb(AdapterSuite):
             "CREATE PROCEDURE unchecked() SET foreign_key_checks = 0",
             f"CREATE USER {name}@localhost", f"GRANT ALL ON {name}.* TO {name}@localhost",
         )  # fmt: skip
-        connection, _ = connected(self._url, 60)
-        for each in own:
-            connection.query(each)
-        connection.close()
+        ask(f"{self._url}mysql", *own)
         return self._url + name
 
     def open(self, place: str) -> Participant:

@@ -5,16 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from statediff_gate.serving import gated_tools
-from statediff_gate.undo import to_undo
 
-from gate.tests.conftest import rows, write
-from statediff.agents.recorder import Recorder
-from statediff.agents.tools import ToolTable
-from statediff.capture.source import clock
+from gate.tests.conftest import approve_and_commit, rows
 from statediff.cli.main import run
-from statediff.evidence.package import load
 
 AGENT = """
 import os, sqlite3, sys
@@ -74,84 +69,48 @@ def test_a_hold_is_listed_shown_approved_and_committed_by_commands(call, shop: P
     ]
     [shown] = call("hold", "show", said["record"])[1]
     assert {each["op"] for each in shown["changes"]} == {"update", "create"}
-    assert call("approve", said["record"], "--key", "ada.pem")[0] == 0
-    commit = (
-        "hold", "commit", said["record"], "contract.yaml", "--approval", "approval.json",
-        "--trust", "trust.json", "--state", "db=shop.sqlite", "--key", "gate.pem",
-    )  # fmt: skip
-    assert call(*commit)[0] == 0
-    assert rows(shop, "SELECT status FROM orders ORDER BY id") == [
-        ("refunded",),
-        ("paid",),
-        ("new",),
-    ]
-    assert call(*commit)[0] != 0
-    assert call("approve", said["record"], "--key", "ada.pem")[0] == 2
+    name, state = said["record"], "db=shop.sqlite"
+    assert approve_and_commit(name, state, "contract.yaml", ".statediff/gate") == 0
+    assert rows(shop, "SELECT status FROM orders ORDER BY id")[::2] == [("refunded",), ("new",)]
+    given = ("--approval", f"{name}.json", "--trust", "trust.json", "--state", state)
+    assert call("hold", "commit", name, "contract.yaml", *given, "--key", "gate.pem")[0] != 0
+    assert call("approve", name, "--key", "ada.pem", "--out", f"{name}.json")[0] == 2
     assert call("approve", "../../etc/passwd", "--key", "ada.pem")[0] == 2
 
 
-def test_tools_of_a_client_write_through_the_gate(opened, shop: Path) -> None:
-    with opened() as gate, Recorder(None, clock) as recorder:
-        table = ToolTable(gated_tools(gate), recorder)
-        read = table.call("db_query", {"sql": "SELECT name FROM customer WHERE id = 1"})
-        wrote = table.call("db_execute", {"statements": [REFUND]})
-        denied = table.call("db_execute", {"statements": ["DELETE FROM customer"]})
-        hidden = table.call("db_query", {"sql": "DELETE FROM customer"})
-        table.close()
-    assert "Ada" in read.text
-    assert [each.is_error for each in (read, wrote, denied)] == [False, False, True]
-    assert "denied: nothing-deleted" in denied.text
-    assert not hidden.text.startswith("committed")
-    assert rows(shop, "SELECT count(*) FROM customer") == [(3,)]
+PROGRAM = "import sys; from statediff.cli.main import run; sys.exit(run(sys.argv[1:]))"
 
 
-# ---------------------------------------------------------------- undo
-
-
-@pytest.fixture
-def harmed(call: Any, shop: Path, keys: Path) -> Path:
-    """The bundle of a run that did what it should, and harm of three kinds."""
-    before = keys / "before.sqlite"
-    before.write_bytes(shop.read_bytes())
-    write(
-        shop, REFUND, "DELETE FROM customer WHERE id = 17",
-        "UPDATE orders SET cents = 1, note = 'x' WHERE id = 8",
-        "INSERT INTO customer VALUES (3, 'Eve')",
-    )  # fmt: skip
-    states = ("--before", "db=before.sqlite", "--after", "db=shop.sqlite")
-    assert call("judge", "contract.yaml", *states, "--out", "bundle")[0] == 1
-    return keys / "bundle"
-
-
-def test_harm_is_undone_and_what_is_right_stays(call, harmed: Path, shop: Path) -> None:
-    assert len(to_undo(load(harmed))) == 4
-    before = shop.read_bytes()
-    assert call("undo", "bundle", "--state", "db=shop.sqlite", "--plan")[0] == 0
-    assert shop.read_bytes() == before
-    assert call("undo", "bundle", "--state", "db=shop.sqlite")[0] == 0
-    states = ("--before", "db=before.sqlite", "--after", "db=shop.sqlite")
-    assert call("judge", "contract.yaml", *states, "--out", "again")[0] == 0
-
-
-@pytest.mark.parametrize("since", [
-    "UPDATE orders SET cents = 2 WHERE id = 8",
-    "INSERT INTO customer VALUES (17, 'another')",
-    "UPDATE customer SET name = 'theirs' WHERE id = 3",
-    "CREATE TRIGGER t AFTER INSERT ON customer BEGIN INSERT INTO log VALUES ('more'); END",
-])  # fmt: skip
-def test_an_undo_that_would_do_other_than_its_plan_does_nothing(
-    call, harmed: Path, shop: Path, since: str
+def test_a_client_changes_what_the_contract_allows_and_reads_why_not(
+    shop: Path, keys: Path, contract: Path
 ) -> None:
-    assert harmed.exists()
-    write(shop, since)
-    before = shop.read_bytes()
-    code, said = call("undo", "bundle", "--state", "db=shop.sqlite")
-    assert code == 1
-    assert said[-1]["why"]
-    assert shop.read_bytes() == before
+    pytest.importorskip("mcp")
+    from mcp.client.session import ClientSession  # noqa: PLC0415 - an extra
+    from mcp.client.stdio import StdioServerParameters, stdio_client  # noqa: PLC0415 - as above
 
+    words = [
+        "gate", str(contract), "--state", f"db={shop}", "--key", str(keys / "gate.pem"),
+        "--records", str(keys / "records"), "--mcp",
+    ]  # fmt: skip
+    at = StdioServerParameters(command=sys.executable, args=["-c", PROGRAM, *words])
+    said: list[tuple[bool, str]] = []
 
-def test_a_bundle_that_was_changed_undoes_nothing(call, harmed: Path) -> None:
-    path = harmed / "fragments.json"
-    path.write_bytes(path.read_bytes().replace(b"Cy", b"Cz"))
-    assert call("undo", "bundle", "--state", "db=shop.sqlite")[0] not in (0, 1)
+    async def client() -> None:
+        async with stdio_client(at) as (read, write), ClientSession(read, write) as session:
+            await session.initialize()
+            for tool, given in (
+                ("execute", {"statements": ["UPDATE orders SET status = 'refunded' WHERE id = 7"]}),
+                ("execute", {"statements": ["DELETE FROM customer"]}),
+                ("query", {"sql": "SELECT name FROM customer WHERE id = 1"}),
+                ("query", {"sql": "DELETE FROM customer"}),
+            ):
+                found = await session.call_tool(f"db_{tool}", given)
+                said.append((bool(found.is_error), found.content[0].text))  # type: ignore[union-attr]  # a text
+
+    anyio.run(client)
+    assert [is_error for is_error, _ in said[:3]] == [False, True, False]
+    assert "Ada" in said[2][1]
+    assert not said[3][1].startswith("committed")
+    assert "denied: nothing-deleted" in said[1][1]
+    assert rows(shop, "SELECT status FROM orders WHERE id = 7") == [("refunded",)]
+    assert rows(shop, "SELECT count(*) FROM customer") == [(3,)]

@@ -10,9 +10,13 @@ from typing import Any, ClassVar
 import pytest
 from statediff_gate import folders
 from statediff_gate.conformance import AdapterSuite
-from statediff_gate.participant import Answer, Participant, Prepared, Refused
+from statediff_gate.course import Prepared
+from statediff_gate.participant import Answer, Participant, Refused
+from statediff_gate.records import read_decisions
 
+from gate.tests.conftest import approve_and_commit
 from statediff.cli.main import run
+from statediff.evidence.package import load
 from statediff.model.state import State
 
 PERSON = ("-c", "user.name=Ada", "-c", "user.email=ada@x.org")
@@ -145,16 +149,25 @@ def test_work_that_a_run_leaves_behind_does_not_come_along(gated, keys: Path) ->
     assert [(keys / "out" / "a.txt").read_text()] == left == ["one\n"]
 
 
+@pytest.mark.parametrize("text", ["touch .", "ln -s / .", ":"])
+def test_a_copy_that_its_run_destroyed_is_the_runs_change(gated, keys: Path, text: str) -> None:
+    before = (keys / "out").stat().st_ino
+    at = '"$PWD"'
+    assert gated(f"echo hi > b.txt; rm -rf {at}; {text.replace('.', at, 1)}") == 1
+    assert (keys / "out").stat().st_ino == before
+    [line] = read_decisions(keys / ".statediff" / "gate")
+    assert (line["decision"], "source.files" in line["why"]) == ("deny", True)
+    assert load(keys / ".statediff" / "gate" / "decisions" / line["name"]).manifest["verdict"]
+    assert copies(keys) == []
+
+
 def test_a_hold_is_committed_where_the_folder_is_as_it_was(gated, keys: Path, capsys: Any) -> None:
     for others in (True, False):
         assert gated("echo hi > b.txt; echo hi > c.txt") == 3
         [name] = re.findall(r"HOLD .* (\S+)\n", capsys.readouterr().out)
-        approval = keys / f"approval-{others}.json"
-        assert run(["approve", name, "--key", "ada.pem", "--out", str(approval)]) == 0
         if others:
             (keys / "out" / "mine.txt").write_text("mine")
-        given = ["--approval", str(approval), "--trust", "trust.json", "--key", "gate.pem"]
-        code = run(["hold", "commit", name, "contract.yaml", "--state", "files=out", *given])
+        code = approve_and_commit(name, "files=out", "contract.yaml", ".statediff/gate")
         assert code == (1 if others else 0)
         assert (keys / "out" / "c.txt").exists() != others
     assert len(copies(keys)) == 1  # that of the hold to which others wrote

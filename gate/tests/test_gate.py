@@ -89,13 +89,6 @@ def test_it_is_asynchronous_too_and_an_outcome_is_no_truth(opened) -> None:
         bool(outcome)
 
 
-def test_a_transaction_that_is_not_committed_is_rolled_back(opened, shop: Path) -> None:
-    with opened() as gate, gate.transaction() as begun:
-        begun.run(REFUND)
-        assert begun.run("SELECT status FROM orders WHERE id = 7").rows == (("refunded",),)
-    assert rows(shop, "SELECT status FROM orders WHERE id = 7") == [("paid",)]
-
-
 def test_a_contract_that_does_not_fit_opens_no_gate(shop: Path, keys: Path) -> None:
     wrong = CONTRACT.replace("delete: [orders, customer]", "delete: no_such")
     with pytest.raises(ContractError):

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,12 @@ from statediff_gate.outcome import Outcome
 from statediff_gate.production.alerts import Alerts
 from statediff_gate.records import LINES, Records, read_decisions
 
-from gate.tests.conftest import MADE
-from gate.tests.servers import agent_of, programs, server
+from gate.tests.conftest import MADE, shell_blocks
+from gate.tests.servers import agent_of, ask, programs, server
 from statediff.cli.main import run
 from statediff.errors import BundleError
 from statediff.model.verdict import Decision
 from statediff.scoring import contract_of
-from tests.test_docs import CHECKOUT
 
 CONTRACT = """
 contract: gate/notes
@@ -37,7 +37,7 @@ forbid: [{id: kept, delete: [orders, customer]}]
 allow: [{id: note, update: orders, fields: [note], count: {min: 0, max: 2}}]
 """
 needs_server = pytest.mark.skipif(programs() is None, reason="no PostgreSQL with test_decoding")
-Sql = Callable[..., None]
+Sql = Callable[..., object]
 
 
 @pytest.fixture(scope="module")
@@ -47,18 +47,11 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-def by(url: str) -> Iterator[tuple[Sql, Sql]]:
-    """Functions that run statements as the owner, and as the agent, in a shop made anew."""
-    import psycopg  # noqa: PLC0415 - of servers alone
-
-    with psycopg.connect(url, autocommit=True) as owner:
-        for each in ("DROP TABLE IF EXISTS customer, orders, log, made", *MADE):
-            owner.execute(each.encode())
-        owner.execute("INSERT INTO orders SELECT n, 'paid', n FROM generate_series(100, 400) n")
-        with psycopg.connect(agent_of(url), autocommit=True) as agent:
-            yield tuple(  # type: ignore[misc]  # two of them
-                lambda *each, c=c: [c.execute(one.encode()) for one in each] for c in (owner, agent)
-            )
+def by(url: str) -> tuple[Sql, Sql]:
+    """What runs statements as the owner, and as the agent, in a shop made anew."""
+    ask(url, "DROP TABLE IF EXISTS customer, orders, log, made", *MADE,
+        "INSERT INTO orders SELECT n, 'paid', n FROM generate_series(100, 400) n")  # fmt: skip
+    return partial(ask, url), partial(ask, agent_of(url))
 
 
 @pytest.fixture
@@ -191,18 +184,9 @@ def test_accounts_that_could_pass_for_others_and_contracts_that_do_not_fit_begin
 ) -> None:
     owner, _ = by
     owner("CREATE ROLE dev", "GRANT dev TO agent", "ALTER ROLE agent NOINHERIT")
-    schema, base, trigger = (
-        "CREATE ON SCHEMA public",
-        "CREATE ON DATABASE shop",
-        "TRIGGER ON orders",
-    )
-    given = (
-        (schema, "agent"),
-        (schema, "dev"),
-        (base, "dev"),
-        (trigger, "dev"),
-        (trigger, "PUBLIC"),
-    )
+    schema, trigger = "CREATE ON SCHEMA public", "TRIGGER ON orders"
+    given = [(schema, "agent"), (trigger, "PUBLIC")]
+    given += [(each, "dev") for each in (schema, "CREATE ON DATABASE shop", trigger)]
     for wrong, back in (
         ("ALTER TABLE orders OWNER TO agent", "ALTER TABLE orders OWNER TO owner"),
         *((f"GRANT {what} TO {who}", f"REVOKE {what} FROM {who}") for what, who in given),
@@ -305,8 +289,7 @@ def test_an_alert_that_is_not_delivered_is_tried_again(
 @needs_server
 def test_every_command_of_the_page_runs_on_a_real_server(url: str, by, keys: Path) -> None:
     _, agent = by
-    page = (CHECKOUT / "docs" / "gate.md").read_text("utf-8")
-    begin, judge, end = re.findall(r"(?ms)^```sh\n(.*?)^```$", page)
+    begin, judge, end = shell_blocks("gate.md")
     (keys / "notes.yaml").write_text(CONTRACT)
     env = {**os.environ, "URL": url, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 

@@ -20,6 +20,7 @@ from statediff_gate.participant import Answer, Participant
 from statediff_gate.relay import listening
 from statediff_office.mail.source import Deliveries, OutboxProcess
 
+from gate.tests.conftest import approve_and_commit
 from statediff.cli.main import run
 from statediff.model.state import MemoryChunks, State
 from tests.servers import free_port
@@ -131,15 +132,8 @@ def test_a_letter_goes_on_is_kept_or_is_refused(opened, outbox: OutboxProcess) -
     assert said.startswith("2.0.0 Kept and not sent, for a person: ")
     assert there(outbox) == ["ada@x.org"]
     hold = said.rpartition(" ")[2]
-    wanted = ("--key", "ada.pem", "--out", "a.json", "--records", "records")
-    assert run(["approve", hold, *wanted]) == 0
-    commit = (
-        "hold", "commit", hold, "c.yaml", "--approval", "a.json", "--trust", "trust.json",
-        "--state", f"outbox=smtp://127.0.0.1:{outbox.smtp_port}", "--key", "gate.pem",
-        "--records", "records",
-    )  # fmt: skip
-    assert run([*commit]) == 0
-    assert run([*commit]) != 0
+    state = f"outbox=smtp://127.0.0.1:{outbox.smtp_port}"
+    assert approve_and_commit(hold, state, "c.yaml", "records") == 0
     assert there(outbox) == ["ada@x.org", "bo@x.org"]
 
 

@@ -1,14 +1,11 @@
 """Several systems behind one gate, the tutorial page, and what the log of a server may say."""
 
 import contextlib
-import multiprocessing
 import os
-import re
 import signal
-import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,15 +17,11 @@ from statediff_gate.journal import Journal
 from statediff_gate.mariadb import MariaDbGate
 from statediff_gate.postgres import PostgresGate
 from statediff_gate.sqlite import SqliteGate
-from statediff_mariadb.session import connected, fetched
 
-from gate.tests.conftest import CONTRACT, MADE, rows
-from gate.tests.servers import agent_of, programs, server
-from gate.tests.test_adapters import LOG
+from gate.tests.conftest import CONTRACT, MADE, rows, shell_blocks, write
+from gate.tests.servers import agent_of, ask, on_mariadb, programs, server
 from statediff.cli.main import run
 from statediff.errors import UsageError
-from tests.servers import mariadb
-from tests.test_docs import CHECKOUT
 
 BOTH = """
 contract: gate/both
@@ -48,6 +41,7 @@ intent: Numbers are written to both systems, and nothing else.
 noop: true
 allow: [{id: here, create: here}, {id: there, create: there}]
 """
+SHOP = "DROP TABLE IF EXISTS customer, orders, log", *MADE
 needs_server = pytest.mark.skipif(programs() is None, reason="no PostgreSQL with test_decoding")
 
 
@@ -59,14 +53,9 @@ def url() -> Iterator[str]:
 
 @needs_server
 def test_two_systems_commit_together_or_not_at_all(url: str, keys: Path) -> None:
-    import psycopg  # noqa: PLC0415 - of servers alone
-
     file = keys / "receipts.sqlite"
-    with sqlite3.connect(file) as made:
-        made.execute("CREATE TABLE receipt (id INTEGER PRIMARY KEY)")
-    made.close()
-    with psycopg.connect(url, autocommit=True) as server_:
-        server_.execute("CREATE TABLE payment (id int PRIMARY KEY)")
+    write(file, "CREATE TABLE receipt (id INTEGER PRIMARY KEY)")
+    ask(url, "CREATE TABLE payment (id int PRIMARY KEY)")
     pay, receive = ("pg", "INSERT INTO payment VALUES (1)", ()), (
         "file", "INSERT INTO receipt VALUES (1)", ()
     )  # fmt: skip
@@ -87,116 +76,67 @@ def test_two_systems_commit_together_or_not_at_all(url: str, keys: Path) -> None
         both = gate.execute([pay, receive])
     assert both.is_committed
     assert rows(file, "SELECT * FROM receipt") == [(1,)]
-    with psycopg.connect(url, autocommit=True) as server_:
-        assert server_.execute("SELECT id FROM payment").fetchall() == [(1,)]
-        assert server_.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
+    assert ask(url, "SELECT id FROM payment") == [(1,)]
+    assert ask(url, "SELECT gid FROM pg_prepared_xacts") == []
     assert not any((keys / "records" / "decided").iterdir())
 
 
-def killed(url: str, file: Path, keys: Path, moment: str) -> None:
-    """A gate's process that dies at this moment of a commit of two systems."""
-
-    def die(*_: object) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    systems, accounts = {"pg": url, "file": str(file)}, {"pg": url.replace("owner@", "agent@")}
-    gate = Gate(OPEN, systems, accounts=accounts, folder=keys / "records", key=keys / "gate.pem")
-    if moment == "before the file's commit":
-        SqliteGate.commit = die  # type: ignore[method-assign]  # in a process that dies of it
-    elif moment == "after the file's commit":
-        Journal.decide = die  # type: ignore[method-assign]  # as above
-    else:
-        PostgresGate.commit = die  # type: ignore[method-assign]  # as above
-    gate.execute([("pg", "INSERT INTO there VALUES (7)", ()),
-                  ("file", "INSERT INTO here VALUES (7)", ())])  # fmt: skip
+def die(opened: Callable[[], Gate], other: str, *places: tuple[type, str]) -> None:
+    """A gate's process dies where it comes to one of these in a commit of two systems."""
+    if (pid := os.fork()) == 0:
+        with contextlib.suppress(BaseException):
+            for owner, name in places:
+                setattr(owner, name, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            opened().execute([("pg", "INSERT INTO there VALUES (7)", ()),
+                              (other, "INSERT INTO here VALUES (7)", ())])  # fmt: skip
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    opened().close()
 
 
 @needs_server
-@pytest.mark.parametrize("moment", [
-    "before the file's commit", "after the file's commit", "after the decision",
+@pytest.mark.parametrize("place", [
+    (SqliteGate, "commit"), (Journal, "decide"), (PostgresGate, "commit"),
 ])  # fmt: skip
-def test_a_gate_that_dies_in_a_commit_of_two_systems_leaves_no_half(
-    url: str, keys: Path, moment: str
-) -> None:
-    import psycopg  # noqa: PLC0415 - of servers alone
-
+def test_a_gate_that_dies_in_a_commit_of_two_systems_leaves_no_half(url, keys: Path, place) -> None:
     file = keys / "here.sqlite"
-    with sqlite3.connect(file) as made:
-        made.execute("CREATE TABLE here (n INTEGER)")
-        made.execute("INSERT INTO here VALUES (7)")
-    made.close()
-    with psycopg.connect(url, autocommit=True) as server_:
-        server_.execute("DROP TABLE IF EXISTS there")
-        server_.execute("CREATE TABLE there (n int)")
-    accounts = {"pg": agent_of(url)}
-    process = multiprocessing.get_context("fork").Process(
-        target=killed, args=(url, file, keys, moment)
-    )
-    process.start()
-    process.join(60)
-    assert process.exitcode == -signal.SIGKILL
-    systems = {"pg": url, "file": str(file)}
-    Gate(OPEN, systems, accounts=accounts, folder=keys / "records", key=keys / "gate.pem").close()
-    with psycopg.connect(url, autocommit=True) as server_:
-        there = server_.execute("SELECT n FROM there").fetchall()
-        assert server_.execute("SELECT gid FROM pg_prepared_xacts").fetchall() == []
+    write(file, "CREATE TABLE here (n INTEGER)", "INSERT INTO here VALUES (7)")
+    ask(url, "DROP TABLE IF EXISTS there", "CREATE TABLE there (n int)")
+    die(partial(Gate, OPEN, {"pg": url, "file": str(file)}, accounts={"pg": agent_of(url)},
+                folder=keys / "records", key=keys / "gate.pem"), "file", place)  # fmt: skip
+    there = ask(url, "SELECT n FROM there")
+    assert ask(url, "SELECT gid FROM pg_prepared_xacts") == []
     assert len(there) == len(rows(file, "SELECT n FROM here")) - 1
-    assert len(there) == (moment != "before the file's commit")
+    assert len(there) == (place[0] is not SqliteGate)
 
 
 @needs_server
 def test_two_servers_of_a_gate_that_died_after_the_decision_both_commit(url, keys: Path) -> None:
-    import psycopg  # noqa: PLC0415 - of servers alone
-
-    with mariadb(*LOG) as (port, _), psycopg.connect(url, autocommit=True) as pg:
-        place = f"mysql://root@127.0.0.1:{port}/shop"
-        maria, _ = connected(place, 60)
-        for each in ("CREATE DATABASE shop", "CREATE TABLE shop.here (n int)",
-                     "DELETE FROM mysql.db", "FLUSH PRIVILEGES", "CREATE USER agent@localhost",
-                     "GRANT ALL ON shop.* TO agent@localhost"):  # fmt: skip
-            maria.query(each)
-        pg.execute("DROP TABLE IF EXISTS there")
-        pg.execute("CREATE TABLE there (n int)")
-        accounts = {"pg": agent_of(url), "maria": place.replace("root@", "agent@")}
-
-        opened = partial(Gate, OPEN, {"pg": url, "maria": place}, accounts=accounts,
-                         folder=keys / "records", key=keys / "gate.pem")  # fmt: skip
-        if (pid := os.fork()) == 0:
-            with contextlib.suppress(BaseException):
-                PostgresGate.commit = MariaDbGate.commit = lambda _: os.kill(os.getpid(), 9)  # type: ignore[method-assign,assignment]
-                opened().execute([("pg", "INSERT INTO there VALUES (7)", ()),
-                                  ("maria", "INSERT INTO here VALUES (7)", ())])  # fmt: skip
-            os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
-        opened().close()
-        assert pg.execute("SELECT n FROM there").fetchall() == [(7,)]
-        assert fetched(maria, "SELECT n FROM shop.here") == [("7",)]
+    ask(url, "DROP TABLE IF EXISTS there", "CREATE TABLE there (n int)")
+    with on_mariadb("CREATE TABLE here (n int)") as maria:
+        accounts = {"pg": agent_of(url), "maria": maria.account}
+        die(partial(Gate, OPEN, {"pg": url, "maria": maria.url}, accounts=accounts,
+                    folder=keys / "records", key=keys / "gate.pem"), "maria",
+            (PostgresGate, "commit"), (MariaDbGate, "commit"))  # fmt: skip
+        assert ask(url, "SELECT n FROM there") == [(7,)]
+        assert maria.ask("SELECT n FROM here") == [("7",)]
         assert not any((keys / "records" / "decided").iterdir())
-
-
-def make_shop(server_: Any) -> None:
-    for each in ("DROP TABLE IF EXISTS customer, orders, log", *MADE):
-        server_.execute(each)
 
 
 @needs_server
 def test_operators_of_the_agents_own_hide_nothing(url: str, keys: Path) -> None:
-    import psycopg  # noqa: PLC0415 - of servers alone
-
-    with psycopg.connect(url, autocommit=True) as made:
-        make_shop(made)
-        account = agent_of(url)
-        made.execute("CREATE SCHEMA evil AUTHORIZATION agent")
-        for kind, name in (('"char"', "="), ("int8", ">"), ("int8", "<>"), ("name", "=")):
-            function = f"evil.never_{kind.strip(chr(34))}"
-            made.execute(
-                f"CREATE OR REPLACE FUNCTION {function}({kind}, {kind}) RETURNS boolean"
-                " LANGUAGE sql AS 'SELECT false'"
-            )
-            made.execute(
-                f"CREATE OPERATOR evil.{name} (FUNCTION = {function}, LEFTARG = {kind},"
-                f" RIGHTARG = {kind})"
-            )
+    ask(url, *SHOP, "CREATE SCHEMA evil")
+    account = agent_of(url)
+    ask(url, "ALTER SCHEMA evil OWNER TO agent")
+    for kind, name in (('"char"', "="), ("int8", ">"), ("int8", "<>"), ("name", "=")):
+        function = f"evil.never_{kind.strip(chr(34))}"
+        ask(
+            url,
+            f"CREATE OR REPLACE FUNCTION {function}({kind}, {kind}) RETURNS boolean"
+            " LANGUAGE sql AS 'SELECT false'",
+            f"CREATE OPERATOR evil.{name} (FUNCTION = {function}, LEFTARG = {kind},"
+            f" RIGHTARG = {kind})",
+        )
     with Gate(
         CONTRACT, {"db": url}, accounts={"db": account}, folder=keys / "records",
         key=keys / "gate.pem",
@@ -225,10 +165,7 @@ with psycopg.connect(os.environ["STATEDIFF_PG_URL"]) as db:
 def test_a_run_on_a_copy_of_a_server_is_done_to_it_where_it_is_a_match(
     url: str, keys: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import psycopg  # noqa: PLC0415 - of servers alone
-
-    with psycopg.connect(url, autocommit=True) as made:
-        make_shop(made)
+    ask(url, *SHOP)
     (keys / "agent.py").write_text(ON_COPY)
     (keys / "contract.yaml").write_text(CONTRACT)
     monkeypatch.chdir(keys)
@@ -241,19 +178,17 @@ def test_a_run_on_a_copy_of_a_server_is_done_to_it_where_it_is_a_match(
         for each in ("DELETE FROM customer", "UPDATE orders SET cents = 1 WHERE id = 7", right)
     ]
     assert codes == [2, 1, 1, 0], capsys.readouterr()
-    with psycopg.connect(url) as reading:
-        found = reading.execute("SELECT status, cents, note FROM orders WHERE id = 7").fetchall()
-        assert found == [("refunded", 70, "it's")]
-        assert reading.execute("SELECT count(*) FROM customer").fetchall() == [(3,)]
-        left = "SELECT count(*) FROM pg_database WHERE datname LIKE 'statediff%'"
-        assert reading.execute(left).fetchall() == [(0,)]
+    found = ask(url, "SELECT status, cents, note FROM orders WHERE id = 7")
+    assert found == [("refunded", 70, "it's")]
+    assert ask(url, "SELECT count(*) FROM customer") == [(3,)]
+    left = "SELECT count(*) FROM pg_database WHERE datname LIKE 'statediff%'"
+    assert ask(url, left) == [(0,)]
 
 
 @needs_server
 @pytest.mark.slow
 def test_every_command_of_the_tutorial_runs_on_a_real_server(tmp_path: Path) -> None:
-    page = (CHECKOUT / "docs" / "gate-postgres.md").read_text("utf-8")
-    blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", page)
+    blocks = shell_blocks("gate-postgres.md")
     with server() as url:
         env = {
             **os.environ, "URL": url, "AGENT_URL": url.replace("owner@", "agent@"),

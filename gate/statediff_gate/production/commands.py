@@ -142,11 +142,11 @@ def _stopped() -> Iterator[threading.Event]:
 
 
 def _print_sums(opened: Guard, *, as_json: bool) -> dict[str, int]:
-    seen, at = opened.seen, opened.position
-    said = ", ".join(f"{n} {name}" for name, n in sorted(seen.decisions.items())) or "none"
+    seen, at = opened.decisions, opened.position
+    said = ", ".join(f"{n} {name}" for name, n in sorted(seen.items())) or "none"
     kept = f"{opened.watch.slot}: the server keeps its log from {at} on, until --end"
     print_result(
-        {"decisions": seen.decisions, "others": seen.others, "position": at},
-        f"of the agent: {said}; of others: {seen.others}\n{kept}", as_json=as_json,
+        {"decisions": seen, "others": opened.others, "position": at},
+        f"of the agent: {said}; of others: {opened.others}\n{kept}", as_json=as_json,
     )  # fmt: skip
-    return seen.decisions
+    return seen

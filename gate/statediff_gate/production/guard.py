@@ -23,8 +23,9 @@ import contextlib
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -41,13 +42,12 @@ from statediff.model.values import printable
 from statediff.model.verdict import Decision
 from statediff.packs import known_sandbox
 from statediff.workspace.inputs import refinements
-from statediff_gate.course import Course
+from statediff_gate.course import Changes, Course
 from statediff_gate.deciding import Deciding
 from statediff_gate.decoding import Ended, Logged, RowLine, Unreadable, transactions
 from statediff_gate.digests import digest_of
 from statediff_gate.following import DECODES, Snapshot, Tables, read_world, require_settings
 from statediff_gate.outcome import Outcome
-from statediff_gate.participant import Changes
 from statediff_gate.production.alerts import Alerts
 from statediff_gate.production.checkpoints import Checkpoint, Head
 from statediff_gate.production.marks import Marks, Shape
@@ -78,7 +78,7 @@ _ERASE_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """The source that is watched, and how."""
+    """What is watched, and how."""
 
     source: str
     url: str
@@ -91,21 +91,15 @@ class Watch:
     """How long records are kept; None: for good."""
 
 
-@dataclass
-class Seen:
-    """The counts of a guard since it started."""
-
-    others: int = 0
-    decisions: dict[str, int] = field(default_factory=dict)
-
-
 class Guard:
     """A contract behind a PostgreSQL database, until it is closed."""
 
     def __init__(
         self, contract: ContractFile, watch: Watch, records: Records, alerts: Alerts
     ) -> None:
-        self.watch, self.seen = watch, Seen()
+        self.watch, self.others = watch, 0
+        self.decisions = Counter[str]()
+        """What it decided since it started, and how many transactions were others'."""
         self._records, self._alerts, self._has_told = records, alerts, False
         self._deciding = Deciding(contract)
         refine = refinements(None, known_sandbox(contract))(watch.source)
@@ -130,7 +124,7 @@ class Guard:
 
     @property
     def position(self) -> str:
-        """The position from which the slot keeps the log."""
+        """What the slot keeps the log from."""
         return self._head.position
 
     def _one(self, question: str, *values: str) -> Any:
@@ -277,7 +271,7 @@ class Guard:
         self._deciding.require(Capture((self._course.world("before"),)))
 
     def _read_records(self) -> None:
-        """Read which transactions have a record already, and which nobody was informed of."""
+        """What has a record already, and what nobody was informed of."""
         self._decided: dict[int, str] = {}
         untold: list[Any] = []
         last = self._alerts.last
@@ -407,7 +401,7 @@ class Guard:
                 self._mixed = mixed
             self._course.others(changes)
             self._is_moved |= bool(changes)
-        self.seen.others += bool(found.rows)
+        self.others += bool(found.rows)
         return doubt
 
     def _judge(self, found: Logged, marks: list[str]) -> str | None:
@@ -452,7 +446,7 @@ class Guard:
         return decision
 
     def _lines(self, found: Logged) -> list[Mapping[str, Any]]:
-        """The log's lines on the rows of a transaction that cannot be read whole."""
+        """What the log says of the rows of a transaction that cannot be read whole."""
         return [self._line(row) for row in found.rows[:MOST_CHANGES]]
 
     def _line(self, row: RowLine) -> Mapping[str, Any]:
@@ -481,8 +475,7 @@ class Guard:
     ) -> None:
         guarded = {"slot": self.watch.slot, **place}
         self._records.write(outcome, (), captures=sides, guarded=guarded, lines=lines)
-        said = outcome.decision.value
-        self.seen.decisions[said] = self.seen.decisions.get(said, 0) + 1
+        self.decisions[outcome.decision.value] += 1
         if outcome.decision is not Decision.ALLOW:
             self._alerts.put(self._records.last())
 

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 from typing import Final
 
-from statediff_gate.participant import Answer, Prepared, Refused
+from statediff_gate.course import Prepared
+from statediff_gate.participant import Answer, Refused
 from statediff_gate.repository import GitGate, process
 
 HOOK: Final = """#!/bin/sh

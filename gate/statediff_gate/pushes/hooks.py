@@ -94,11 +94,6 @@ def install(
     return folder
 
 
-def kept_in(records: Path) -> Path:
-    """The file with what the agent's pushes did."""
-    return records / _KEPT
-
-
 def main(hook: str, records: Path) -> int:
     """The exit code of a hook, which reads from standard input what git would move."""
     lines = [os.fsdecode(line) for line in sys.stdin.buffer.read().split(b"\n") if line]
@@ -109,7 +104,7 @@ def main(hook: str, records: Path) -> int:
         if hook == "reference-transaction":
             from statediff_gate.repository import may_move  # noqa: PLC0415 - its part alone
 
-            why = may_move(kept_in(records), Path(settings["path"]), os.getppid(), lines)
+            why = may_move(records / _KEPT, Path(settings["path"]), os.getppid(), lines)
             return _refuse(why) if why is not None else 0
         who, pusher = map(_plain, (settings["who"] or "", os.environ.get("REMOTE_USER", "")))
         if who and pusher not in ("", who):
@@ -146,7 +141,7 @@ def _received(settings: Mapping[str, Any], records: Path, lines: list[str]) -> i
 
     def opened(name: str, refine: Refinement | None, _: Journal) -> GitGate:
         owner = process(os.getppid())
-        made.append(GitGate(name, path, refine, kept_in(records), os.fsencode(incoming), owner))
+        made.append(GitGate(name, path, refine, records / _KEPT, os.fsencode(incoming), owner))
         return made[0]
 
     with (
@@ -181,7 +176,7 @@ def _turn(records: Path, path: Path) -> Iterator[None]:
         while True:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                pushes = Pushes.read(kept_in(records))
+                pushes = Pushes.read(records / _KEPT)
                 if pushes is None or not pushes.is_under_way(places(refs_of(path))):
                     break
                 fcntl.flock(file, fcntl.LOCK_UN)

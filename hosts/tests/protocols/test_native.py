@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -17,6 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from statediff_hosts.protocols.native import NativeAgent, RecordingProxy
 
+from sandboxes.git.tests.git_repositories import Served
 from statediff.agents.command import CommandAgent
 from statediff.agents.recorder import Recorder
 from statediff.capture.source import clock
@@ -29,20 +29,14 @@ from tests.tasks import Sandboxes, live_trial
 from tests.tasks import running as running  # noqa: PLC0414 - a fixture
 
 
-class System(BaseHTTPRequestHandler):
+class System(Served):
     """A system that says what it was asked."""
 
-    protocol_version = "HTTP/1.1"
-    root: Path
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def do_GET(self) -> None:  # noqa: N802 - the base class names it
         if "backend" in self.path:
-            self.backend(body)
+            super().do_GET()
             return
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         said = {"path": self.path, "host": self.headers["Host"], "body": body.decode()}
         said |= {"origin": self.headers.get("Origin", "")}
         said |= {"cookies": self.headers.get_all("Cookie", [])}
@@ -61,35 +55,6 @@ class System(BaseHTTPRequestHandler):
         self.close_connection |= "cut" in self.path
 
     do_POST = do_PUT = do_DELETE = do_BREW = do_GET  # noqa: N815 — the base class names them
-
-    def backend(self, body: bytes) -> None:
-        """Git's own server side, as a web server would start it."""
-        path, _, query = self.path.partition("?")
-        done = subprocess.run(
-            ["git", "http-backend"],
-            input=body,
-            capture_output=True,
-            check=True,
-            env={
-                **os.environ,
-                "GIT_PROJECT_ROOT": str(self.root),
-                "GIT_HTTP_EXPORT_ALL": "1",
-                "PATH_INFO": path,
-                "QUERY_STRING": query,
-                "REQUEST_METHOD": self.command,
-                "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-                "REMOTE_USER": "agent",
-                "CONTENT_LENGTH": str(len(body)),
-                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-            },
-        )
-        head, _, content = done.stdout.partition(b"\r\n\r\n")
-        self.send_response(200)
-        for line in head.decode().split("\r\n"):
-            self.send_header(*line.split(": ", 1))
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
 
 
 class Setting:

@@ -8,7 +8,9 @@ import struct
 import subprocess
 import zlib
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from typing import Any
 
 from statediff_git.source import GitSource
 from statediff_git.types import TYPE_NAMES
@@ -215,3 +217,45 @@ def write_pack(root: Path, entries: list[tuple[str, bytes]]) -> Path:
     path.write_bytes(body + checksum)
     path.with_suffix(".idx").write_bytes(index)
     return path
+
+
+class Served(BaseHTTPRequestHandler):
+    """Git's own server side, as a web server starts it."""
+
+    protocol_version = "HTTP/1.1"
+    root: Path
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing is printed of a request."""
+
+    def do_GET(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        while self.headers.get("Transfer-Encoding") == "chunked":
+            part = self.rfile.read(int(self.rfile.readline().split(b";")[0], 16))
+            self.rfile.readline()
+            if not part:
+                break
+            body += part
+        path, _, query = self.path.partition("?")
+        asked = {
+            "GIT_PROJECT_ROOT": str(self.root), "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path,
+            "QUERY_STRING": query, "REQUEST_METHOD": self.command, "REMOTE_USER": "agent",
+            "CONTENT_TYPE": self.headers.get("Content-Type", ""), "CONTENT_LENGTH": str(len(body)),
+            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+        }  # fmt: skip
+        done = subprocess.run(
+            ["git", "http-backend"], input=body, stdout=subprocess.PIPE, check=False,
+            env={**os.environ, **asked},
+        )  # fmt: skip
+        head, _, content = done.stdout.partition(b"\r\n\r\n")
+        lines = [line.split(": ", 1) for line in head.decode().split("\r\n")]
+        status = next((int(v.split()[0]) for n, v in lines if n == "Status"), 200)
+        self.send_response(status)
+        for name, value in lines:
+            if name != "Status":
+                self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_POST = do_GET  # noqa: N815 - as above
