@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from statediff.model.verdict import Decision
     from statediff_gate.gate import Gate
     from statediff_gate.holds import Approval, Hold
-    from statediff_gate.outcome import Outcome
-    from statediff_gate.participant import Answer, Refused
+    from statediff_gate.participant import Answer, Outcome, Refused
 else:
     _PLACES = {
         "Answer": "statediff_gate.participant",
@@ -20,7 +19,7 @@ else:
         "Decision": "statediff.model.verdict",
         "Gate": "statediff_gate.gate",
         "Hold": "statediff_gate.holds",
-        "Outcome": "statediff_gate.outcome",
+        "Outcome": "statediff_gate.participant",
         "Refused": "statediff_gate.participant",
     }
 

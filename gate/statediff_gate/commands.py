@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from statediff_gate.gate import Gate
-    from statediff_gate.outcome import Outcome
+    from statediff_gate.participant import Outcome
 
 StateOption: TypeAlias = Annotated[
     list[str],

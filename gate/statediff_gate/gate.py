@@ -37,8 +37,7 @@ from statediff_gate.deciding import Deciding
 from statediff_gate.digests import digest_of
 from statediff_gate.holds import Approval, Hold
 from statediff_gate.journal import Journal
-from statediff_gate.outcome import Outcome, Statement
-from statediff_gate.participant import Answer, Participant, Refused
+from statediff_gate.participant import Answer, Outcome, Participant, Refused, Statement
 from statediff_gate.records import Records
 from statediff_gate.sqlite import SqliteGate
 from statediff_gate.systems import Place, open_participants

@@ -13,15 +13,16 @@ is judged in (`statediff_gate.course`), never to that part.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
 
 from statediff.model.readings import SourceCapture
 from statediff.model.schema import Schema
+from statediff.model.verdict import Decision
 from statediff.systems.base.tool import ToolError
 from statediff.systems.relational.tools import Scalar, refuse_transactions
-from statediff_gate.course import Course, Prepared
+from statediff_gate.course import Changes, Course, Prepared
 from statediff_gate.statements import Rewrite, RowEdit, statements
 
 MOST_ROWS = 1000
@@ -36,6 +37,33 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...] = ()
     touched: int | None = None
     has_more: bool = False
+
+
+Statement: TypeAlias = tuple[str, str, tuple[Scalar, ...]]
+"""The source, one SQL statement, and what each `?` in it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The outcome of a transaction.
+
+    It is neither true nor false: a decision has three values. Compare `decision`.
+    """
+
+    decision: Decision
+    why: str = ""
+    """Why it is not ALLOW."""
+    is_committed: bool = False
+    answers: tuple[Answer, ...] = ()
+    """The answer to each statement."""
+    digest: str | None = None
+    """The digest of what it did, or would have done."""
+    record: str | None = None
+    """The name of the decision's record; of a hold, what an approval names."""
+    changes: Mapping[str, Changes] = field(default_factory=dict, repr=False)
+
+    def __bool__(self) -> bool:
+        raise TypeError("an outcome is neither true nor false: compare `.decision`")
 
 
 class Refused(Exception):

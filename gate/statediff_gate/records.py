@@ -39,8 +39,7 @@ from statediff.model.values import printable
 from statediff.model.verdict import Decision
 from statediff.reports.plain import plain_diff
 from statediff_gate.holds import Approval, Hold, utc_now
-from statediff_gate.outcome import Outcome, Statement
-from statediff_gate.participant import Refused
+from statediff_gate.participant import Outcome, Refused, Statement
 
 FORM: Final = "statediff/decision/1"
 COMMITTED: Final = "statediff/committed/1"

@@ -45,7 +45,7 @@ from statediff.workspace.inputs import Refinements
 from statediff_gate import folders
 from statediff_gate.course import Changes, Course, structural
 from statediff_gate.gate import Gate
-from statediff_gate.outcome import Outcome, Statement
+from statediff_gate.participant import Outcome, Statement
 from statediff_gate.statements import POSTGRES, SQLITE, edits_of, statements
 from statediff_gate.systems import POSTGRES_URLS, is_file, is_folder, is_server
 

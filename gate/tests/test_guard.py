@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from statediff_gate.outcome import Outcome
+from statediff_gate.participant import Outcome
 from statediff_gate.production.alerts import Alerts
 from statediff_gate.records import LINES, Records, read_decisions
 

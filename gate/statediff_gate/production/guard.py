@@ -47,7 +47,7 @@ from statediff_gate.deciding import Deciding
 from statediff_gate.decoding import Ended, Logged, RowLine, Unreadable, transactions
 from statediff_gate.digests import digest_of
 from statediff_gate.following import DECODES, Snapshot, Tables, read_world, require_settings
-from statediff_gate.outcome import Outcome
+from statediff_gate.participant import Outcome
 from statediff_gate.production.alerts import Alerts
 from statediff_gate.production.checkpoints import Checkpoint, Head
 from statediff_gate.production.marks import Marks, Shape
