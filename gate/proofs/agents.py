@@ -55,7 +55,7 @@ SECTIONS = ("forbid", "require", "allow", "derive", "effects", "exclude", "canon
 
 
 def of_the_systems(text: str, elsewhere: str) -> str:
-    """What the contract says of the systems behind the gate: no files, no answer, no history."""
+    """The contract about the systems behind the gate alone: no files, no answer, no history."""
     from ruamel.yaml import YAML
 
     document = YAML(typ="safe").load(text)
@@ -88,7 +88,7 @@ def _sections(document: Any, elsewhere: str) -> dict[str, Any]:
 
 
 class Cursor(list[Any]):
-    """What a statement gave, as a driver's cursor has it."""
+    """The result of a statement, as a driver's cursor has it."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__(answer.rows)
@@ -179,7 +179,7 @@ def main(tasks: list[str]) -> None:
 def both(
     sandbox: Any, pack: str, contract: Path, agent: str, work: Path, counts: Counter[str]
 ) -> str:
-    """What is worth a line about this agent; the counts go on."""
+    """A line about this agent, where it is worth one; the counts go on."""
     from statediff_gate.records import read_decisions
 
     file = statediff.load_contract(contract)

@@ -108,7 +108,7 @@ for number in range(int(sys.argv[1]), int(sys.argv[1]) + 10_000):
 
 
 def check(target: Target, home: Path, said: list[int], counts: Counter[str]) -> None:
-    """What is wrong after a crash, once a gate has been opened again."""
+    """Count what is wrong after a crash, once a gate has been opened again."""
     for attempt in range(5):
         try:
             opened(target, home).close()

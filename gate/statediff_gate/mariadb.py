@@ -259,7 +259,7 @@ class MariaDbGate(Participant):
     # ------------------------------------------------------------ what was done
 
     def _follow(self) -> tuple[Logged | None, bool]:
-        """What the log has of our transaction; whether others committed something."""
+        """Our transaction in the log; whether others committed something."""
         own, mine, has_others = self._there(self._own), None, False
         end = end_of_log(own)
         for found in read_log(self._url, self._place, end, LOG_SECONDS):

@@ -48,7 +48,7 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def by(url: str) -> tuple[Sql, Sql]:
-    """What runs statements as the owner, and as the agent, in a shop made anew."""
+    """Functions that run statements as the owner, and as the agent, in a shop made anew."""
     ask(url, "DROP TABLE IF EXISTS customer, orders, log, made", *MADE,
         "INSERT INTO orders SELECT n, 'paid', n FROM generate_series(100, 400) n")  # fmt: skip
     return partial(ask, url), partial(ask, agent_of(url))

@@ -78,7 +78,7 @@ _ERASE_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """What is watched, and how."""
+    """The source that is watched, and how."""
 
     source: str
     url: str
@@ -124,7 +124,7 @@ class Guard:
 
     @property
     def position(self) -> str:
-        """What the slot keeps the log from."""
+        """The position from which the slot keeps the log."""
         return self._head.position
 
     def _one(self, question: str, *values: str) -> Any:
@@ -271,7 +271,7 @@ class Guard:
         self._deciding.require(Capture((self._course.world("before"),)))
 
     def _read_records(self) -> None:
-        """What has a record already, and what nobody was informed of."""
+        """Read which transactions have a record already, and which nobody was informed of."""
         self._decided: dict[int, str] = {}
         untold: list[Any] = []
         last = self._alerts.last
@@ -446,7 +446,7 @@ class Guard:
         return decision
 
     def _lines(self, found: Logged) -> list[Mapping[str, Any]]:
-        """What the log says of the rows of a transaction that cannot be read whole."""
+        """The log's lines on the rows of a transaction that cannot be read whole."""
         return [self._line(row) for row in found.rows[:MOST_CHANGES]]
 
     def _line(self, row: RowLine) -> Mapping[str, Any]:
