@@ -165,7 +165,7 @@ def _milliseconds(seconds: Observed) -> Observed:
 
 
 def devices(rows: Mapping[str, list[Row]]) -> list[Row]:
-    """What people signed in with. Keys that Synapse keeps as hidden devices are marked so."""
+    """The devices of people's sign-ins. Keys that Synapse keeps as hidden devices are marked so."""
     return [
         {
             "user": row.get("user_id"),
@@ -194,7 +194,7 @@ def sessions(rows: Mapping[str, list[Row]]) -> list[Row]:
 
 
 def account_data(rows: Mapping[str, list[Row]]) -> list[Row]:
-    """What people have set, everywhere and in a room; who they chat with directly is apart."""
+    """People's settings, everywhere and in a room; who they chat with directly is apart."""
     stored = [(_EVERYWHERE, row) for row in rows.get("account_data", ())]
     stored += [(str(row.get("room_id")), row) for row in rows.get("room_account_data", ())]
     found = []

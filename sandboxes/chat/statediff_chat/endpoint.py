@@ -51,7 +51,7 @@ TYPES: Final = (
 
 
 class MatrixAccount:
-    """What one account's client is shown."""
+    """The messages, devices and settings that one account's client is shown."""
 
     def __init__(self, name: str, url: str) -> None:
         user, token = account_of(name, url)

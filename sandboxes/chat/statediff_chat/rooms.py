@@ -241,7 +241,7 @@ def rooms(line: Timeline, rows: Mapping[str, list[Row]]) -> list[Row]:
 
 
 def _beside_pins(content: dict[str, Tree]) -> dict[str, Tree]:
-    """What an event about pins says that is no pin of a post: all of it, if some of it is none."""
+    """The parts of an event about pins that pin no post: all of it, if some part pins none."""
     listed = content.get("pinned")
     is_plain = (
         isinstance(listed, list)
@@ -306,7 +306,7 @@ def power_rules(line: Timeline) -> list[Row]:
 
 
 def pins(line: Timeline) -> list[Row]:
-    """What is pinned in which room; in which order, `room_event` says."""
+    """The pinned posts of each room; `room_event` says in which order."""
     found: list[Row] = []
     for room, key, event in line.now(_PINNED):
         listed = event.content.get("pinned")

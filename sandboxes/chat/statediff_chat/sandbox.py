@@ -122,7 +122,7 @@ class SynapseChat(ServedHome):
         return kept
 
     def _differences(self, found: Image) -> Iterator[Difference]:
-        """What differs: tables of the database by name, and files."""
+        """The differences from the base: tables of the database by name, and files."""
         base = self._image
         if DATABASE in found and (LOG in found or found[DATABASE] != base[DATABASE]):
             held = with_its_log(found, DATABASE)

@@ -138,7 +138,7 @@ class Homeserver:
             reactor.run(installSignalHandlers=False)
 
     def set_time(self, milliseconds: int) -> None:
-        """What happens now happens then: for the base's story."""
+        """Set the server's clock, so that what happens now happens then: for the base's story."""
         self.server.get_clock().time_msec = lambda: milliseconds
 
     def do_upkeep(self) -> None:

@@ -251,7 +251,7 @@ class SynapseSource:
 
 
 def media_path(media_id: str) -> tuple[str, ...] | None:
-    """Where Synapse keeps an upload, below its folder of media; None of what is no id of one."""
+    """The place of an upload below Synapse's folder of media; None of what is no id of one."""
     if len(media_id) < 5 or not all(c.isascii() and (c.isalnum() or c in "-_") for c in media_id):
         return None
     return ("local_content", media_id[0:2], media_id[2:4], media_id[4:])

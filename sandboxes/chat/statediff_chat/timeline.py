@@ -55,7 +55,7 @@ class Event:
 
     @property
     def relation(self) -> dict[str, Tree]:
-        """What it says about another event."""
+        """Its relation to another event, as its content says."""
         found = self.content.get("m.relates_to")
         return found if isinstance(found, dict) else {}
 
@@ -112,7 +112,7 @@ def beyond(content: dict[str, Tree], known: Iterable[str]) -> Observed:
 
 
 def timeline(rows: Mapping[str, list[Row]]) -> Timeline:
-    """What the tables hold."""
+    """The timeline that the tables hold."""
     found = Timeline(odd={"events": [], "current_state_events": []})
     documents = {row.get("event_id"): row for row in rows.get("event_json", ())}
     redactions: dict[Any, set[Any]] = {}

@@ -1,4 +1,4 @@
-"""What the tests of chats do to one, by the means an agent has."""
+"""Acts of the tests on a chat, by the means that an agent has."""
 
 import contextlib
 import json
@@ -25,7 +25,7 @@ def ask(system: Any, method: str, path: str, body: object = None, token: str = "
 
 
 def status(system: Any, method: str, path: str, body: object = None, token: str = "") -> int:
-    """What the server answers by its number."""
+    """The number of the server's answer."""
     try:
         ask(system, method, path, body, token)
     except urllib.error.HTTPError as error:

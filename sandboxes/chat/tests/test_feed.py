@@ -22,7 +22,7 @@ def clock() -> datetime:
 
 
 class Run:
-    """What happens between `attach` and `end`, seen by the feed and by a scan at either end."""
+    """A run between `attach` and `end`, seen by the feed and by a scan at either end."""
 
     def __init__(self, chat: SynapseChat) -> None:
         chat.reset()

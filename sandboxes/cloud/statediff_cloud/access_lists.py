@@ -42,12 +42,12 @@ def is_heeded(grantee: str, ignores_public: bool) -> bool:
 
 
 def by_object_list(grantee: str, permission: str, arn: str) -> list[Grant]:
-    """What a grant on an object allows."""
+    """The grants of an entry in an object's access list."""
     return [Grant(grantee, action, arn, "") for action in _BY_LIST.get(permission, ())]
 
 
 def by_bucket_list(grantee: str, permission: str, arn: str) -> list[Grant]:
-    """What a grant on a bucket allows, on it or on what is in it."""
+    """The grants of an entry in a bucket's access list, on it or on what is in it."""
     return [
         Grant(grantee, action, f"{arn}/*" if action.endswith("Object") else arn, "")
         for action in _BY_BUCKET_LIST.get(permission, ())

@@ -96,7 +96,7 @@ def _ignores_public(block: Any) -> bool:
 
 
 def _grants_of(acl: Any) -> Iterator[tuple[str, str]]:
-    """What an access list says beside the owner's full control, or that the owner lacks it."""
+    """The grants of an access list beside the owner's full control, or that the owner lacks it."""
     if acl is None:
         return
     found = set()
@@ -216,7 +216,7 @@ def _objects(
 
 
 def _upload_settings(upload: Any) -> Row:
-    """What the object will have beside content, metadata and tags, once the upload is complete."""
+    """The object's settings beside content, metadata and tags, once the upload is complete."""
     known = ("key_name", "metadata", "tags", "acl", "parts", "partlist", "id")
     grants = [f"{permission} {grantee}" for grantee, permission in _grants_of(upload.acl)]
     settings = rest(upload, "account_id", "region_name", *known)

@@ -48,7 +48,7 @@ _SETTINGS: Final = Config(
 
 
 class AwsAccount:
-    """What answers at one URL."""
+    """The account of AWS that answers at one URL."""
 
     def __init__(self, name: str, url: str) -> None:
         place = urlsplit(url)
@@ -75,7 +75,7 @@ class AwsAccount:
         self._contents: dict[tuple[str, ...], dict[str, Any]] = {}
 
     def types(self) -> tuple[EntityType, ...]:
-        """What a listing can hold."""
+        """The types that a listing can hold."""
         shown = {name for each in self.services for name in _SERVICES[each]} | {"account"}
         shown |= {"statement", *RESULT_TYPES}
         return tuple(each for each in TYPES if each.name in shown - _NO_MOMENT)

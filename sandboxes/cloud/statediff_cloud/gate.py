@@ -1,4 +1,4 @@
-"""What stands before moto's services: what AWS would refuse and moto does not, and the history.
+"""The gate before moto's services: what AWS would refuse and moto does not, and the history.
 
 1. One account, one region, four services. moto's own interface, its other services and the header
    that changes accounts are not there for anybody.

@@ -128,7 +128,7 @@ def _credentials(user: Any, into: Rows) -> None:
 
 @lru_cache(maxsize=256)
 def _stretched(password: str, salt: str) -> str:
-    """What shows that a password is another one, and makes guessing it slow."""
+    """A digest that differs for another password, and makes guessing it slow."""
     made = hashlib.pbkdf2_hmac(
         "sha256", password.encode(errors="surrogatepass"), salt.encode(), _ROUNDS
     )

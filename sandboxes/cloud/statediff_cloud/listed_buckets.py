@@ -243,7 +243,7 @@ class _Bucket:
 
 
 def _grants_of(acl: Any) -> Iterator[tuple[str, str]]:
-    """What an access list says beside the owner's full control, or that the owner lacks it."""
+    """The grants of an access list beside the owner's full control, or that the owner lacks it."""
     if not isinstance(acl, dict):
         return
     owner = acl.get("Owner", {}).get("ID")
@@ -306,7 +306,7 @@ def _unread(why: Unobserved | None) -> dict[str, Any]:
 
 
 def _read(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What is stored, and the headers with which it is served."""
+    """The stored content, and the headers with which it is served."""
     hasher, size, start = hashlib.sha256(), 0, b""
     for block in answer["Body"].iter_chunks(_BLOCK_BYTES):
         hasher.update(block)

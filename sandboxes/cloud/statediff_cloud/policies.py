@@ -131,7 +131,7 @@ def principal_named(text: str, account: str) -> str:
 
 
 def span(pattern: str, *, is_action: bool = False) -> str:
-    """What the spans of all patterns start with that this one surely covers.
+    """The common start of the spans of all patterns that this one surely covers.
 
     >>> span("s3:Get*", is_action=True), span("arn:aws:s3:::site/a.txt")
     ('s3:get', 'arn:aws:s3:::site/a.txt$')
@@ -168,7 +168,7 @@ class Policies:
 
 
 def expand(policies: Policies) -> tuple[frozenset[Grant], frozenset[Grant]]:
-    """What is allowed, and what is denied."""
+    """The grants that are allowed, and those that are denied."""
     own = {who: _grants(each, (who,)) for who, each in policies.identity.items()}
     allowed = {grant for grants in own.values() for grant in grants["Allow"]}
     denied = {grant for grants in own.values() for grant in grants["Deny"]}
@@ -222,7 +222,7 @@ def _entries(each: Sequence[Statement], arn: str) -> _Sorted:
 def _through_roles(
     policies: Policies, own: Mapping[str, _Sorted], entries: Mapping[str, _Sorted]
 ) -> set[Grant]:
-    """What principals may by the roles that they can assume, by whatever roles."""
+    """The grants that principals have by the roles that they can assume, by whatever roles."""
     steps: dict[str, set[tuple[str, str]]] = {}
     for arn, grants in entries.items():
         for entry in grants["Allow"]:

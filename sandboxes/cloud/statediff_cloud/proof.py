@@ -38,7 +38,7 @@ def digest_of(lines: Mapping[str, str]) -> str:
 
 
 def sealed(value: str | bytes) -> str:
-    """What a line shows of a long text, a content or a secret."""
+    """The form in which a line shows a long text, a content or a secret."""
     stored = value.encode(errors="surrogatepass") if isinstance(value, str) else value
     return f"{len(stored)} bytes, sha256 {hashlib.sha256(stored).hexdigest()}"
 

@@ -53,7 +53,7 @@ class Rows:
 
 @dataclass
 class Rights:
-    """What decides who may do what, gathered on the way."""
+    """The policies that decide who may do what, gathered on the way."""
 
     account: str
     identity: dict[str, list[Statement]] = field(default_factory=dict)
@@ -90,12 +90,12 @@ def digest(value: bytes | str) -> str:
 
 
 def rest(thing: Any, *known: str) -> dict[str, Any]:
-    """What an object of moto's has beside its `known` attributes, without what is empty."""
+    """The attributes of an object of moto's beside the `known` ones, without empty ones."""
     return {n: plain(v) for n, v in vars(thing).items() if n not in known and v not in _EMPTY}
 
 
 def plain(value: Any) -> Any:
-    """What JSON can say of settings that moto keeps as it was given them."""
+    """Settings that moto keeps as it was given them, as far as JSON can say them."""
     if isinstance(value, Mapping):
         return {str(name): plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -96,7 +96,7 @@ class EmbeddedAccount:
         return (self._read,)
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What sees the state after every request."""
+        """The feed that sees the state after every request."""
         return (self._feed,)
 
     def unsettled(self, deadline: float) -> str | None:
@@ -154,7 +154,7 @@ class EmbeddedAccount:
 
     @property
     def _entities(self) -> int:
-        """What the seed describes."""
+        """The number of entities that the seed describes."""
         parts = ("groups", "policies", "users", "roles", "buckets", "queues")
         found = sum(len(self._seed.get(part, {})) for part in parts)
         for bucket in self._seed.get("buckets", {}).values():

@@ -1,4 +1,4 @@
-"""What an agent may do to an account of AWS: objects, settings of buckets, identities, queues.
+"""Tools of an agent for an account of AWS: objects, settings of buckets, identities, queues.
 
 The server decides what the agent's key allows. A tool says of what class a call is; where one tool
 does several things, their names decide.

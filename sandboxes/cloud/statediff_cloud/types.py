@@ -1,4 +1,4 @@
-"""What an account holds, as entity types: identities, policies, buckets, objects, queues.
+"""The entity types of an account: identities, policies, buckets, objects, queues.
 
 Names are those by which an owner knows a thing: users, roles, groups and queues by their name,
 objects by bucket and key. `statement` has one entity for each statement of each policy document;

@@ -42,7 +42,7 @@ def rows(system, name):
 
 
 def visit(system, path, method="GET", **headers):
-    """What somebody gets who does not sign."""
+    """The answer to somebody who does not sign."""
     connection = http.client.HTTPConnection(signed(system).host, timeout=20)
     try:
         connection.request(method, path, headers=headers)

@@ -1,4 +1,4 @@
-"""What a server of a sandbox runs in: a container, or a process of this machine.
+"""The box that a sandbox's server runs in: a container, or a process of this machine.
 
 A server listens on a Unix socket in a folder that it shares with this machine (`Box.socket`); for
 agents `Box.forward` opens a port on loopback that leads there. A `Machine` makes such boxes.
@@ -35,7 +35,7 @@ class Box(ABC):
         self._forwards: dict[str, Forward] = {}
 
     def socket(self, name: str) -> Path:
-        """Where this machine finds the socket that the server made under that name."""
+        """The path, on this machine, of the socket that the server made under that name."""
         return self._sockets / name
 
     def connect(self, name: str) -> Connection:
@@ -104,22 +104,22 @@ class Box(ABC):
 
     @abstractmethod
     def ended(self, seconds: float = END_SECONDS) -> Hashable | None:
-        """What its server wrote, for `Machine.run` to begin over, once this is removed.
+        """End its server; its data, for `Machine.run` to begin over once this is removed.
 
         None where the server did not end well when it was asked to. Raises `SandboxError`.
         """
 
 
 class Machine(Protocol):
-    """What runs servers of one kind."""
+    """A machine that runs servers of one kind."""
 
     @property
     def key(self) -> tuple[Hashable, ...]:
-        """What decides what a server is, beside what it is filled with."""
+        """The key that decides what a server is, beside what it is filled with."""
 
     @property
     def title(self) -> str:
-        """What the servers are and run in, in words."""
+        """The kind of its servers and of what they run in, in words."""
 
     @property
     def secrets(self) -> dict[str, str]:

@@ -120,7 +120,7 @@ class DatabaseServer(ABC, Generic[Facts]):
 
     @abstractmethod
     def cause_of(self, error: Any) -> str:
-        """What the server said, fit for a message."""
+        """The server's message, fit for a message of ours."""
 
     @abstractmethod
     def admin(self) -> AbstractContextManager[Any]:
@@ -151,7 +151,7 @@ class DatabaseServer(ABC, Generic[Facts]):
         """How others ended it, or a process of it; None where it served or crashed."""
 
     def describe(self, label: str) -> str:
-        """What a label of `expected` speaks of, in words."""
+        """The subject of a label of `expected`, in words."""
         return label
 
     def stop(self) -> None:
@@ -183,7 +183,7 @@ class DatabaseSystem(ABC, Generic[AnyServer]):
 
     @cached_property
     def machine(self) -> Machine:
-        """What runs its server; `SandboxError` says why nothing here does."""
+        """The machine that runs its server; `SandboxError` says why nothing here does."""
         return self._machine()
 
     @abstractmethod
@@ -191,7 +191,7 @@ class DatabaseSystem(ABC, Generic[AnyServer]):
 
     @property
     def served_by(self) -> str:
-        """What its server is and runs in, in words."""
+        """The kind of its server and of what it runs in, in words."""
         return self.machine.title
 
     @abstractmethod
@@ -234,7 +234,7 @@ class DatabaseSystem(ABC, Generic[AnyServer]):
                 raise SandboxError(f"{self.source}: a server that was just started is not as new")
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        """What the server is now, and all that is not as in the base."""
+        """The proof of the server's present state, and all that is not as in the base."""
         server = self._running()
         try:
             found = server.look()
@@ -285,7 +285,7 @@ class DatabaseSystem(ABC, Generic[AnyServer]):
 
 
 def database_name(source: str) -> str:
-    """What the database of a source is called on its server."""
+    """The name of a source's database on its server."""
     return re.sub(r"\W", "_", source)
 
 

@@ -96,7 +96,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Spec:
-    """What a container is made from. Unless said here: no network, no capability, no writing."""
+    """The recipe of a container. Unless said here: no network, no capability, no writing."""
 
     image: str
     name: str
@@ -124,7 +124,7 @@ class Spec:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a program in a container did."""
+    """The result of a program in a container."""
 
     code: int
     output: bytes
@@ -203,7 +203,7 @@ class Container(Box):
     def exec(
         self, *command: str, user: str = "", environment: Mapping[str, str] | None = None
     ) -> Ran:
-        """What a program did; `SandboxError` if none could run. A busy engine may lose output."""
+        """A program's result; `SandboxError` if none could run. A busy engine may lose output."""
         api = self._engine.api
         try:
             made = api.exec_create(
@@ -256,7 +256,7 @@ class Container(Box):
         remove(self._sockets)
 
     def ended(self, seconds: float = END_SECONDS) -> Volume | None:
-        """What its server wrote in its one volume, which stays when the container is removed.
+        """End its server; its one volume as written, which stays when the container is removed.
 
         None where the server did not end well when it was asked to. Raises `SandboxError`.
         """
@@ -369,7 +369,7 @@ class Engine:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What everything made for this process carries."""
+        """The labels that everything made for this process carries."""
         return {LABEL: self.owner.label}
 
     def run(self, spec: Spec) -> Container:
@@ -514,7 +514,7 @@ def _folder(label: str) -> Path:
 
 
 def gone(removal: Callable[[], object]) -> None:
-    """What was to be removed is gone, or somebody else is removing it."""
+    """Remove it: it is gone, or somebody else is removing it."""
     with contextlib.suppress(NotFound):
         try:
             removal()
@@ -524,6 +524,6 @@ def gone(removal: Callable[[], object]) -> None:
 
 
 def engine_message(error: Exception) -> str:
-    """What the engine said, fit for a message."""
+    """The engine's message, fit for a message of ours."""
     message = getattr(error, "explanation", None) or str(error)
     return str(message).strip().rstrip(".")[:600]

@@ -43,7 +43,7 @@ def image_names() -> tuple[str, ...]:
 
 
 def image_tag(name: str) -> str:
-    """What `Spec.image` takes, e.g. `statediff-postgres:3f…`; `UsageError` names those there are.
+    """The tag for `Spec.image`, e.g. `statediff-postgres:3f…`; `UsageError` names those there are.
 
     Whether it has been built is for `Engine.run` to say.
     """

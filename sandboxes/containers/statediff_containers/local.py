@@ -131,7 +131,7 @@ def _roots() -> list[Path]:
 
 
 def _root() -> Path:
-    """Where short paths begin and every user may enter."""
+    """A root where paths are short and every user may enter."""
     for root in _roots():
         is_short = len(os.fsencode(root)) <= _ROOT_BYTES
         if is_short and may_enter(root) and os.access(root, os.W_OK):
@@ -147,7 +147,7 @@ def may_enter(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Program:
-    """What is started as a server."""
+    """A program that is started as a server."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)

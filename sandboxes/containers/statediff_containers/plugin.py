@@ -1,4 +1,4 @@
-"""What containers are to the systems that run in them: the engine is checked, images are named."""
+"""The plug-in of the systems that run in containers: the engine is checked, images are named."""
 
 from __future__ import annotations
 

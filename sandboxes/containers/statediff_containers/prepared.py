@@ -31,7 +31,7 @@ QUIET_SECONDS: Final = 0.5
 
 @dataclass(frozen=True)
 class Kept(Generic[T]):
-    """What a server wrote, which none writes any more, and what its maker knows of it."""
+    """A server's data, which no server writes any more, and what its maker knows of it."""
 
     written: Hashable
     """For `Machine.run`, e.g. a volume."""
@@ -83,7 +83,7 @@ class _Place(Generic[T]):
 
 
 class Shelf(Generic[T]):
-    """What was kept of one kind of server, by whatever tells two of them apart."""
+    """The kept data of one kind of server, by whatever tells two of them apart."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
