@@ -137,7 +137,7 @@ class Shelf(Generic[T]):
 
 
 def _keep_volume(box: Box, facts: T) -> Kept[T] | None:
-    """What the server wrote, which it does no more; None where it did not end well."""
+    """End the server and keep its data, written for good; None where it did not end well."""
     try:
         written = box.ended()
     finally:

@@ -43,7 +43,7 @@ _POLL_SECONDS: Final = 0.02
 
 @dataclass(frozen=True)
 class Life:
-    """What was started as a container's first process, which no other can be taken for."""
+    """A container's first process, as it was started, which no other can be taken for."""
 
     container: str
     pid: int
@@ -52,7 +52,7 @@ class Life:
 
     @staticmethod
     def of(api: docker.APIClient, container: str) -> Life:
-        """Of a container that was just started. Raises `DockerException`."""
+        """The life of a container that was just started. Raises `DockerException`."""
         pid = int(api.inspect_container(container)["State"]["Pid"])
         try:
             group_of(pid, container)
@@ -137,7 +137,7 @@ class Life:
 def await_told(
     life: Life, api: docker.APIClient, dial: Callable[[], Connection], call: bytes
 ) -> None:
-    """What died in it is known to its server, which answers `call` since then; or it has ended.
+    """Wait until its server, answering `call`, knows what died in it; or until it has ended.
 
     `dial` connects to the server. Gives up on one that takes connections and does not answer, and
     on one that takes none for long and has not ended.
@@ -179,7 +179,7 @@ def _alive(group: Path) -> dict[int, str]:
 
 
 def group_of(pid: int, container: str, controller: str = "pids") -> Path:
-    """Where the kernel keeps what a container's processes do, of which `pid` is one.
+    """The cgroup's folder in which the kernel keeps a container's processes, of which `pid` is one.
 
     Raises `OSError` or `ValueError` where that is not this machine's to see.
     """

@@ -71,7 +71,7 @@ class FolderServer:
 
     @property
     def port(self) -> int:
-        """Where it is reached on 127.0.0.1; 0 where it was never started."""
+        """Its port on 127.0.0.1; 0 where it was never started."""
         return 0 if self._container is None else self._container.forward(SOCKET)
 
     def start(self, shared: tuple[Shared, ...], environment: Mapping[str, str]) -> None:

@@ -456,7 +456,7 @@ def test_twenty_containers_run_at_once_and_keep_apart(engine: Engine) -> None:
 
 
 def said(container: Container, *command: str) -> str:
-    """What a program prints; asked again where the engine, with much to do, has lost it."""
+    """The output of a program; asked again where the engine, with much to do, has lost it."""
     for _ in range(5):
         if output := container.check(*command).decode().strip():
             return output

@@ -1,4 +1,4 @@
-"""What removes a dead owner's containers asks the engine for nothing while the owner lives."""
+"""Removing a dead owner's containers asks the engine for nothing while the owner lives."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ from statediff.systems.base.owner import Owner
 
 
 class Engine:
-    """Where an engine would listen: it counts who asks, and answers nobody."""
+    """A socket where an engine would listen: it counts who asks, and answers nobody."""
 
     def __init__(self, path: Path) -> None:
         self.asked = 0

@@ -50,7 +50,7 @@ def _cache() -> Path:
 
 
 def _digest(program: Path) -> str:
-    """Of what decides what is made."""
+    """The digest of whatever decides what is made."""
     found = sorted({(each.name, each.version) for each in metadata.distributions()})
     versions = [f"{name} {version}" for name, version in found if name.startswith("trytond")]
     return hashlib.sha256("\n".join(versions).encode() + program.read_bytes()).hexdigest()

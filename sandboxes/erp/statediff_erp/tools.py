@@ -41,7 +41,7 @@ class Erp:
 
     @property
     def context(self) -> dict[str, Any]:
-        """What the server knows of the user, e.g. the company: calls take it as their last."""
+        """The server's context of the user, e.g. the company: calls take it as their last."""
         if self._context is None:
             found = self.call("model.res.user.get_preferences", True, {})
             self._context = dict(found) if isinstance(found, dict) else {}

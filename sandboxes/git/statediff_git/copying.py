@@ -36,7 +36,7 @@ def open_repository(path: Path) -> pygit2.Repository:
 
 
 def head_line(repository: pygit2.Repository) -> bytes:
-    """What its `HEAD` holds: a branch, which need not exist, or a commit."""
+    """The line that its `HEAD` holds: a branch, which need not exist, or a commit."""
     target = repository.lookup_reference("HEAD").target
     return f"ref: {target}\n".encode() if isinstance(target, str) else f"{target}\n".encode()
 

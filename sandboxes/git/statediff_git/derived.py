@@ -80,7 +80,7 @@ def _noted(git: Folder, name: bytes) -> str | None:
 
 
 def _heads(git: Folder) -> set[str]:
-    """Where HEAD has been, as its reflog has it."""
+    """The commits that HEAD has been at, as its reflog has it."""
     lines = (git.read(b"logs/HEAD", MAX_REFLOG_BYTES) or b"").split(b"\n")
     moves = filter(None, map(MOVE.fullmatch, lines))
     return {oid.decode() for move in moves for oid in move.groups()}
@@ -110,7 +110,7 @@ def is_derived(
 
 
 def peeled(tags: Sequence[Row]) -> Callable[[str], str | None]:
-    """What is at the end of a tag, by its id; None for the id of anything else."""
+    """A function from a tag's id to the id of the object at its end; None for any other id."""
     tagged = {str(row["id"]): str(row["target"]) for row in tags}
 
     def find(oid: str) -> str | None:
@@ -123,7 +123,7 @@ def peeled(tags: Sequence[Row]) -> Callable[[str], str | None]:
 
 
 def _info_refs(refs: Sequence[Row], tags: Sequence[Row]) -> bytes | None:
-    """What `git update-server-info` would write; None where that is not known."""
+    """The file that `git update-server-info` would write; None where that is not known."""
     peel = peeled(tags)
     lines: dict[bytes, bytes] = {}
     for row in refs:

@@ -156,7 +156,7 @@ def read_hooks(git: Folder) -> Listing:
 
 @dataclass(frozen=True)
 class Known:
-    """What the readers made of the git folder; of what they did not read, the bytes are state."""
+    """The readers' view of the git folder; of what they did not read, the bytes are state."""
 
     refs: Refs
     config: Config

@@ -1,4 +1,4 @@
-"""What refs lead to: commits, annotated tags, and the files at the tip of each local branch."""
+"""The history that refs lead to: commits, annotated tags, and files at tips of local branches."""
 
 from __future__ import annotations
 

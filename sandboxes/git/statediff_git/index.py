@@ -68,7 +68,7 @@ class IndexEntry:
 
 @dataclass(frozen=True)
 class Index:
-    """What an index holds. `parts` are what stands behind the entries, by name, in their order."""
+    """An index's content. `parts` are what stands behind the entries, by name, in their order."""
 
     entries: tuple[IndexEntry, ...]
     parts: tuple[tuple[bytes, bytes], ...] = ()
@@ -100,7 +100,7 @@ class _Reader:
 
 
 def parse_index(stored: bytes) -> Index:
-    """What an index file says, without what it shares. `NotRead` where it is not understood."""
+    """The content of an index file, but for what it shares. `NotRead` if it is not understood."""
     width = id_bytes(stored)
     reader = _Reader(stored[:-width], 0)
     if reader.take(4) != b"DIRC":
@@ -179,7 +179,7 @@ def _parts(reader: _Reader) -> list[tuple[bytes, bytes]]:
 
 
 def _disorder(entries: Sequence[IndexEntry]) -> list[str]:
-    """What keeps git from finding an entry."""
+    """The disorder that keeps git from finding an entry."""
     for one, other in itertools.pairwise(entries):
         is_merged = one.name == other.name and not one.stage
         if (one.name, one.stage) >= (other.name, other.stage) or is_merged:

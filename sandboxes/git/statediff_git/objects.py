@@ -74,7 +74,7 @@ class Pack:
     """Why a chain has no such sum, so that a long one is not walked for each object on it."""
 
     def checksum(self) -> bytes:
-        """What the pack ends with: files that are derived of it name it."""
+        """The checksum at the pack's end: files that are derived of it name it."""
         return os.pread(self.descriptor, 20, self.size - 20)
 
 
@@ -206,7 +206,7 @@ class Objects:
         return GitObject(kind.decode(), content)
 
     def _read_packed(self, oid: str) -> GitObject | None:
-        """What the packs hold under the id, each of them the same, for git may ask any of them."""
+        """The object in the packs under the id, the same in each, for git may ask any of them."""
         packs, raw = self.packs(), bytes.fromhex(oid)
         if self.causes:
             raise NotRead(f"object {oid} may be another one in a pack: {'; '.join(self.causes)}")
@@ -259,7 +259,7 @@ def _verify(found: GitObject, oid: str) -> GitObject:
 
 
 def _read_stored(pack: Pack, oid: str) -> GitObject:
-    """What libgit2 reads from the pack; the sizes were added up before."""
+    """The object that libgit2 reads from the pack; the sizes were added up before."""
     try:
         _check_size(oid, pack.odb.read_header(oid)[1])
         kind, content = pack.odb.read(oid)

@@ -128,7 +128,7 @@ _ID: Final = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 @dataclass(frozen=True)
 class Ref:
-    """What one ref's own file says: an id, another ref, or `cause` why neither is known."""
+    """The content of one ref's own file: an id, another ref, or `cause` why neither is known."""
 
     name: bytes
     oid: str | None = None
@@ -220,7 +220,7 @@ def read_refs(git: Folder) -> Refs:
 
 
 def move(name: bytes, old: str, new: str) -> str | None:
-    """What one ref's move is called, by feeds and by calls alike; None where it is no text.
+    """The name of one ref's move, for feeds and for calls alike; None where it is no text.
 
     The id of no object is `NO_OBJECT`.
     """
@@ -259,7 +259,7 @@ def _ref_of_link(name: bytes, target: bytes | None) -> Ref:
 
 
 def _as_written(ref: Ref) -> bytes | None:
-    """What git writes for a ref; None where it would not."""
+    """The bytes that git writes for a ref; None where it would not."""
     if ref.symbolic is not None:
         return b"ref: " + ref.symbolic + b"\n"
     return None if ref.oid is None else ref.oid.encode() + b"\n"

@@ -67,7 +67,7 @@ _WORDS: Final = (
 
 @dataclass(frozen=True)
 class _Built:
-    """What a pack's history makes."""
+    """The repository that a pack's history makes."""
 
     image: Mapping[str, Leaf]
     """Every file by its path under the system's folder."""
@@ -117,7 +117,7 @@ class EmbeddedRepository:
 
     @property
     def place(self) -> Path:
-        """Where the repository lies: for a checkout, its work tree."""
+        """The repository's folder: for a checkout, its work tree."""
         return self.folder / f"{self.source}.git"
 
     @property
@@ -234,7 +234,7 @@ class EmbeddedRepository:
         return None
 
     def _name_of(self, path: str) -> str:
-        """What a person calls the file at `path` under the system's folder."""
+        """The name that a person has for the file at `path` under the system's folder."""
         root = str(self.administration.relative_to(self.folder))
         if not f"{path}/".startswith(f"{root}/"):
             place = self.place.name
@@ -258,7 +258,7 @@ class EmbeddedRepository:
         return leaf.words()
 
     def _build(self, source: PackSource) -> _Built:
-        """What the history makes, made once in a process: it is most of what a start takes."""
+        """Build the history, once in a process: it is most of what a start takes."""
         if ("history" in source.files) == ("repository" in source.files):
             raise source.problem("kind", "a repository is made of `history` or of a `repository`")
         if (own := source.file("repository")) is not None:
@@ -402,7 +402,7 @@ def _plan_of(look: PackSource) -> TestPlan:
 
 
 def _folder_identity(folder: Path | None) -> Hashable:
-    """What a folder of the pack holds, if there is one."""
+    """The digest of a folder of the pack, if there is one."""
     return (
         None
         if folder is None
@@ -460,7 +460,7 @@ class _Lines:
         return None
 
     def take(self, word: str) -> str | None:
-        """What follows `word` where the next line begins with it; None where it does not."""
+        """The text after `word` where the next line begins with it; None where it does not."""
         line = self.peek()
         if line is None or not (line == word or line.startswith(f"{word} ")):
             return None

@@ -59,7 +59,7 @@ _MOVED: Final = by_run("its refs moved otherwise than by a push")
 
 @dataclass(frozen=True)
 class _Start:
-    """What `attach` found."""
+    """The state that `attach` found."""
 
     refs: Refs
     pushes: int
@@ -122,7 +122,7 @@ class GitServerFeed:
         self._start = None
 
     def _pushes(self) -> frozenset[str]:
-        """What the server kept of pushes. Raises `SourceUnavailable`."""
+        """The names of the pushes that the server kept. Raises `SourceUnavailable`."""
         try:
             return frozenset(entry.name for entry in self._course.iterdir()) - {_LOCK}
         except OSError as error:
@@ -193,7 +193,7 @@ class GitHttpServer(EmbeddedRepository):
         return proof, drift
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What tells every push of a run."""
+        """The feed that tells every push of a run."""
         course = self.folder / _COURSE
         return (GitServerFeed(self._read, self.place, course, lambda: self._resets),)
 
@@ -219,7 +219,7 @@ class GitHttpServer(EmbeddedRepository):
         self._hold({p: f for p, f in self.image.items() if not p.startswith(f"{_COURSE}/")})
 
     def _scan(self) -> Files:
-        """What the server keeps of pushes is no part of the repository; a reset empties it."""
+        """Scan without the server's record of pushes, no part of the state; a reset empties it."""
         return {p: f for p, f in super()._scan().items() if not p.startswith(f"{_COURSE}/")}
 
     def _admit(self, password: str) -> None:

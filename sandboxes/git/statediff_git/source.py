@@ -183,7 +183,7 @@ class GitSource:
 
 
 def _lost(root: Folder, *, is_bare: bool) -> str | None:
-    """What git asks of every repository and is not there; None where nothing is missing."""
+    """The part that git asks of every repository and that is missing; None where none is."""
     if not is_bare and root.kind(GIT_FOLDER) is not EntryKind.DIRECTORY:
         return ".git is no folder"
     try:
@@ -227,7 +227,7 @@ def _looks_bare(root: Folder) -> bool:
 
 
 def _repository(git: Folder, work: Folder | None, incoming: bytes) -> dict[str, Listing]:
-    """What the git folder of a work tree holds; of a bare repository where there is none."""
+    """The listings of a work tree's git folder; of a bare repository where there is none."""
     found, has_moved = _one_pass(git, work, incoming)
     if has_moved:
         found, has_moved = _one_pass(git, work, incoming)
@@ -235,14 +235,14 @@ def _repository(git: Folder, work: Folder | None, incoming: bytes) -> dict[str, 
 
 
 def _one_pass(git: Folder, work: Folder | None, new: bytes) -> tuple[dict[str, Listing], bool]:
-    """What the git folder holds, and whether its refs moved meanwhile."""
+    """The listings of the git folder, and whether its refs moved meanwhile."""
     refs = read_refs(git)
     found = _under(git, refs, work, new)
     return found, read_refs(git) != refs
 
 
 def _under(git: Folder, refs: Refs, work: Folder | None, incoming: bytes) -> dict[str, Listing]:
-    """What the git folder holds, and what these refs lead to in it."""
+    """The listings of the git folder, and of what these refs lead to in it."""
     config, index = read_config(git), read_index(git, work)
     is_partial, is_cut = is_promised(config), git.kind(b"shallow") is not None
     with (
@@ -340,7 +340,7 @@ def _in_order(entity_type: EntityType, rows: list[Row], like: Table) -> list[Row
 
 
 def longest_in_order(numbered: list[tuple[int, int]]) -> dict[int, int]:
-    """Of pairs in their order, the most whose second parts never go down, as a mapping."""
+    """The most pairs, kept in their order, whose second parts never go down, as a mapping."""
     ends: list[int] = []
     at: list[int] = []
     before: list[int] = []

@@ -309,7 +309,7 @@ class _Mirror:
 
 
 class _Replies(pygit2.RemoteCallbacks):
-    """What the server said to each ref of a push."""
+    """The server's reply to each ref of a push."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a repository delivers: its entity types, and the rows of commits, tags and trees.
+"""A repository's entity types, and the rows of commits, tags and trees.
 
 A malformed part of an object costs only itself.
 """

@@ -1,4 +1,4 @@
-"""What git's requests over HTTP say: fetches read, a push names the references it moves."""
+"""The meaning of git's requests over HTTP: fetches read, a push names the references it moves."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _commands(body: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
 
 
 def _reported_moves(marks: tuple[Mark, ...], answer: bytes | None) -> tuple[Mark, ...]:
-    """Of the moves that a push asked for, those that the server reports as done.
+    """The moves that a push asked for and that the server reports as done.
 
     Where it may have done them and does not say so, the push wrote there, and nobody knows what.
     """

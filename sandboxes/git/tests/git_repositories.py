@@ -26,7 +26,7 @@ SCRIPT = "#!/bin/sh\ntouch {canary}\n{more}\n"
 
 
 def git(folder: Path, *arguments: str, check: bool = True, given: bytes = b"") -> str:
-    """What git prints, with no settings but the repository's own."""
+    """The output of git, with no settings but the repository's own."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder.parent),
@@ -97,7 +97,7 @@ def clock() -> datetime:
 
 
 def capture(path: Path, like: State | None = None, **options) -> SourceCapture:
-    """What the source shows, as the capture stage has it: unavailable is unobserved there."""
+    """The source's state, as the capture stage has it: unavailable is unobserved there."""
     earlier = None
     if like is not None:
         whole = GitSource("repo", path, **options)

@@ -1,4 +1,4 @@
-"""What docs/docker.md shows is run, against real servers."""
+"""The commands of docs/docker.md are run, against real servers."""
 
 import re
 from pathlib import Path

@@ -59,7 +59,7 @@ def start(tmp_path: Path, shelf: Shelf[Made]) -> Iterator[Start]:
 
 
 def base_of(system: System) -> Volume | None:
-    """What its server's data folder began as."""
+    """The volume that its server's data folder began as."""
     (base,) = system._running().container.spec.over.values() or (None,)
     return base
 

@@ -23,7 +23,7 @@ def test_what_a_servers_own_dialect_lets_one_try_is_refused_and_bounded(
 
 
 def check_database(sandbox: EmbeddedSandbox, folder: Path) -> None:
-    """What the server's own dialect lets one try is refused, and bounded."""
+    """Check that what the server's own dialect lets one try is refused, and bounded."""
     sandbox.reset()
     with Recorder(folder / "calls.jsonl", clock) as recorder:
         table = tool_table(sandbox.access().urls, recorder)

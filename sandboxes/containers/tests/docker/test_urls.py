@@ -173,7 +173,7 @@ def test_a_connection_that_is_dropped_is_never_a_match(
 
 
 def judged_by_sqlalchemy(url: str, between: Callable[[], object]) -> Judgement:
-    """What is judged of a run that does nothing, by the reader for all other databases."""
+    """The judgement of a run that does nothing, by the reader for all other databases."""
     for ours, theirs in (("mysql:", "mysql+pymysql:"), ("postgresql:", "postgresql+psycopg:")):
         url = url.replace(ours, theirs)
     source, chunks = DatabaseSource("db", url), MemoryChunks()

@@ -1,4 +1,4 @@
-"""What a database's own catalogue says, by SQLAlchemy or by the standard's information schema.
+"""A database's own catalogue, by SQLAlchemy or by the standard's information schema.
 
 A dialect may lag behind the release of SQLAlchemy or of its database, so that parts of its
 reflection fail. Columns and the primary key then come from `information_schema`, where the database

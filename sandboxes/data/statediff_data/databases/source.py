@@ -312,6 +312,6 @@ def observed(raw: Any, most: int = MAX_VALUE_BYTES, depth: int = 0) -> Observed:
 
 
 def _whole(items: list[Observed], make: Callable[[list[Any]], Value]) -> Observed:
-    """What is made of the items; nothing is known of it where one is not known."""
+    """The value made of the items; nothing is known of it where one is not known."""
     unknown = next((each for each in items if isinstance(each, Unobserved)), None)
     return make(items) if unknown is None else unknown

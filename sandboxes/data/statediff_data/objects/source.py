@@ -1,4 +1,4 @@
-"""What is below a URL of fsspec as a source: every object, its size, stamps, headers and content.
+"""Objects below a URL of fsspec as a source: each with its size, stamps, headers and content.
 
 1. All objects are listed, and each is read once as a stream.
 2. They are listed again. An object whose stamp (ETag or version; where a store has none, its
@@ -210,7 +210,7 @@ class ObjectsSource:
         return printable(without_passwords(text, [self._url])[:MAX_CAUSE])
 
     def _listing(self, system: Any, root: str) -> tuple[dict[str, _Listed], str | None]:
-        """What is there by its path below the root, and why that may not be all."""
+        """The files and folders by their paths below the root, and why that may not be all."""
         system.invalidate_cache()
         if not _is_there(system, root):
             return {}, None

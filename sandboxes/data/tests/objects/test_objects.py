@@ -132,7 +132,7 @@ def memory() -> Iterator[Any]:
 def test_a_folder_that_cannot_be_listed_is_never_an_empty_one(
     memory: Any, monkeypatch: pytest.MonkeyPatch, error: OSError, cause: str | None
 ) -> None:
-    """Where fsspec's `find` leaves such a folder out, and its `exists` says no of what fails."""
+    """Fsspec's `find` leaves such a folder out, and its `exists` says no of what fails."""
     listing = type(memory).ls
 
     def ls(self: Any, path: str, *arguments: Any, **options: Any) -> Any:
@@ -232,7 +232,7 @@ def test_folders_are_seen_where_the_place_has_them() -> None:
 def test_what_is_written_during_the_reading_is_not_known(
     memory: Any, monkeypatch: pytest.MonkeyPatch, write: Callable[[Any, int], None]
 ) -> None:
-    """Of one size and within one second: memory has no stamp, so that the content is read twice."""
+    """The size and the second stay the same: memory has no stamp, so the content is read twice."""
     count = iter(range(1000))
     listing = ObjectsSource._listing
 

@@ -1,4 +1,4 @@
-"""What tests outside the tested code's process call it with: `from outside import outside`.
+"""The call into the tested code for tests outside its process: `from outside import outside`.
 
     parse = outside("unitkit.parse").parse
 
@@ -220,7 +220,7 @@ class Object:
 
 
 def _place(of: Object) -> list[Any]:
-    """Where the object is found in the process that answers now."""
+    """The object's place in the process that answers now."""
     state = vars(of)
     code: Code = state["_code"]
     if state["_at"][0] == "h" and state["_process"] != code.process:

@@ -134,7 +134,7 @@ class NotRun(StatediffError):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may use. CPU time is a module's, wall time the whole run's."""
+    """The limits of one run. CPU time is a module's, wall time the whole run's."""
 
     cpu_seconds: int = 5
     wall_seconds: float = 20.0

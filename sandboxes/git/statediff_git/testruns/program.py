@@ -355,7 +355,7 @@ def _call(name: str, *arguments: int) -> int:
 
 
 def _find_alone(base: str) -> None:
-    """What is beside this file and in `base` is found; nothing else of statediff is."""
+    """Make modules beside this file and in `base` importable; nothing else of statediff is."""
     for name, folder in ((_PACKAGE, Path(__file__).parent), (_BASE, base)):
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = [str(folder)]
