@@ -51,7 +51,7 @@ class Templates:
         return self.place
 
     def words(self, layout: str) -> dict[str, str]:
-        """What git says and does where nothing happened."""
+        """The words and acts of git where nothing happened."""
         if layout not in self.said:
             self.said[layout] = behaviour(self.copied(layout))
         return self.said[layout]

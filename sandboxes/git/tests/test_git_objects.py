@@ -132,7 +132,7 @@ def test_an_object_that_a_pack_holds_otherwise_is_damage_whatever_lies_beside_it
 
 
 def chunk(stored: bytes, name: bytes) -> int:
-    """Where a chunk begins in a file of chunks."""
+    """The offset of a chunk in a file of chunks."""
     return int.from_bytes(stored[stored.index(name) + 4 :][:8], "big")
 
 

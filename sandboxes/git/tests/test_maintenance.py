@@ -1,4 +1,4 @@
-"""What git's own maintenance writes is no change; a forged copy of it is one."""
+"""Git's own maintenance writes no change; a forged copy of it is one."""
 
 import hashlib
 import os

@@ -361,7 +361,7 @@ class Forged:
         return [row["outcome"] for key, row in rows if f"test_{module}" in str(key[1])]
 
     def verdict(self, module: str, place: Path) -> str:
-        """Of the contract that its tests, which failed, pass."""
+        """The verdict of the contract that its tests, which failed, pass."""
         place.write_text(
             MENDED.replace(
                 'it.outcome == "failed"\n',

@@ -1,4 +1,4 @@
-"""What a MariaDB server says of itself, as entity types and as rows of the `db.` types.
+"""A MariaDB server's catalogue, as entity types and as rows of the `db.` types.
 
 `LISTINGS` has one query for each type of schema object, account or setting. `information_schema`
 and the tables of `mysql` are read; nothing a schema defines is run. `{db}` is the database that is

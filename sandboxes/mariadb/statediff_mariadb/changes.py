@@ -78,7 +78,7 @@ class Inexact(StatediffError):
 
 
 class _Bytes:
-    """What is left of an event. Raises `Inexact` past its end."""
+    """The bytes left of an event. Raises `Inexact` past its end."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -380,7 +380,7 @@ def applied(table: Table, changes: Sequence[Change]) -> Table:
 
 
 def _net(entity_type: EntityType, changes: Iterable[Change]) -> tuple[list[Row], list[Row]]:
-    """What was there of the rows that changed, and what is there then."""
+    """The changed rows as they were there before, and as they are there afterwards."""
     first: dict[Any, Row | None] = {}
     last: dict[Any, Row | None] = {}
     for change in changes:
@@ -403,7 +403,7 @@ def _equal(one: Row, other: Row) -> bool:
 
 
 def gone_of(parent: EntityType, key: Cascade, found: Iterable[Change]) -> list[tuple[Any, ...]]:
-    """What rows may have referred to, and what is no longer there after the changes."""
+    """The values that rows may have referred to and that are no longer there after the changes."""
     fields = _fields(parent, key.parent_columns)
     gone = []
     for change in found:

@@ -70,7 +70,7 @@ _STAYING: Final = frozenset({"NO ACTION", "RESTRICT"})
 
 @dataclass(frozen=True)
 class _Start:
-    """What `attach` found."""
+    """The state that `attach` found."""
 
     place: Place
     look: Look
@@ -222,7 +222,7 @@ class MariaDbFeed:
 
 
 def look_of(source: MariaDbSource, connection: Connection[Any], database: str) -> Look:
-    """What the catalogue lists now. Raises `SourceUnavailable`, `pymysql.Error`."""
+    """The catalogue's present listing. Raises `SourceUnavailable`, `pymysql.Error`."""
     cascades: dict[tuple[str, str], Cascade] = {}
     for table, name, parent, column, target, on_delete, on_update in fetched(
         connection, _CASCADES, database

@@ -53,7 +53,7 @@ _BROKEN: Final = (struct.error, LookupError, ValueError, TypeError, AttributeErr
 
 @dataclass(frozen=True)
 class Place:
-    """Where a log ends: the number of its last transaction, and where in its files that is."""
+    """The end of a log: the number of its last transaction, and where in its files that is."""
 
     domain: int
     server: int
@@ -66,7 +66,7 @@ class Place:
 
 
 class Kind(Enum):
-    """What an event did to rows."""
+    """The kind of an event's change to rows."""
 
     WRITE = "write"
     UPDATE = "update"

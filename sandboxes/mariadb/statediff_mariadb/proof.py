@@ -1,4 +1,4 @@
-"""What a MariaDB server is, by digests and by its catalogue: the proof of a reset.
+"""A MariaDB server's state by digests and by its catalogue: the proof of a reset.
 
 Rows are proven by SHA-256 of each, made by the server, which has no part in what capture reads. Its
 own `CHECKSUM TABLE` adds up 32 bits a row: anyone who writes a row can choose what those are, and
@@ -156,7 +156,7 @@ def _cell(column: str, data_type: str) -> str:
 def definition_of(
     connection: Connection[Any], database: str, name: str, kind: str = "BASE TABLE"
 ) -> str:
-    """What the server would have to run to make a table or view, as `look` has it."""
+    """The statement that would make a table or view on the server, as `look` has it."""
     what = "VIEW" if kind == "VIEW" else "TABLE"
     shown = fetched(connection, f"SHOW CREATE {what} {quoted(database)}.{quoted(name)}")
     return _text(shown[0][1])

@@ -95,7 +95,7 @@ def privileged(connection: Connection[Any]) -> tuple[str, ...]:
 
 
 def stored_accounts(connection: Connection[Any]) -> Stored:
-    """What a second server needs to have the same accounts. Raises `pymysql.Error`."""
+    """The rows that a second server needs to have the same accounts. Raises `pymysql.Error`."""
     return {
         name: tuple(fetched(connection, f"SELECT * FROM mysql.{name}"))  # noqa: S608 - a constant
         for name in _TABLES
@@ -174,7 +174,7 @@ _SAVEPOINT: Final = re.compile(r"\s*(SAVEPOINT|RELEASE\s+SAVEPOINT)\b", re.IGNOR
 
 @dataclass(frozen=True)
 class Look:
-    """What the catalogue listed at one end of the run."""
+    """The catalogue's listing at one end of the run."""
 
     catalogue: Catalogue
     cascades: tuple[Cascade, ...]
@@ -182,7 +182,7 @@ class Look:
 
 @dataclass
 class _Doubts:
-    """Of each type in doubt: the first and the last transaction that left it so, and why."""
+    """The doubts of each type: the first and the last transaction that left it so, and why."""
 
     first: dict[str, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
@@ -337,7 +337,7 @@ class Replay:
     # Backwards
 
     def backwards(self, end: State, look: Look) -> None:
-        """What is in doubt, read from its state after the run. Raises `SourceUnavailable`."""
+        """Read the types in doubt from their state after the run. Raises `SourceUnavailable`."""
         types = {t.source_table: t for t in end.schema.types if t.name not in OBJECT_NAMES}
         state = dict(end.tables)
         for name in state.keys() - self._before.tables.keys():

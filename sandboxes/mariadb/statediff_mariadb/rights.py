@@ -1,4 +1,4 @@
-"""What a listing of MariaDB's catalogue is whole of: by the rights of who reads, and by scope.
+"""The extent of a listing of MariaDB's catalogue: by the rights of who reads, and by scope.
 
 An account that may read the tables of `mysql` sees everything. Of a server that is not the
 sandbox's, only what is this database's is inside: the database itself, its objects, the grants on
@@ -36,7 +36,7 @@ _ANYTHING: Final = frozenset({"ALL PRIVILEGES"})
 
 @dataclass(frozen=True)
 class Rights:
-    """What the account may do with the whole database, with single tables, and with accounts."""
+    """The account's rights to the whole database, to single tables, and to accounts."""
 
     whole: frozenset[str]
     partly: frozenset[str]
@@ -54,7 +54,7 @@ class Rights:
 
 
 def rights_of(connection: Connection[Any], database: str) -> Rights:
-    """What `SHOW GRANTS` says of the account and its roles. Raises `pymysql.Error`."""
+    """The rights of the account and its roles by `SHOW GRANTS`. Raises `pymysql.Error`."""
     whole: set[str] = set()
     partly: set[str] = set()
     grants = False

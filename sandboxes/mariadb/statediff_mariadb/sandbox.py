@@ -127,7 +127,7 @@ class Copies:
 
     @contextlib.contextmanager
     def _no_triggers(self, admin: Connection[Any], tables: set[str]) -> Iterator[None]:
-        """What is written meanwhile sets off nothing; then every trigger is there again."""
+        """Yields without triggers: a write sets off nothing; then every trigger is there again."""
         triggers = [entry for entry in self._triggers if entry[0] in tables]
         for _, name, _, _ in triggers:
             admin.query(f"DROP TRIGGER {self._place(name)}")
@@ -191,7 +191,7 @@ class MariaDbSystem(DatabaseSystem["MariaDbServer"]):
         return (MariaDbSource(self.source, url, self._refined, may_mark=True),)
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What tells every commit of a run from the server's log."""
+        """The feed that tells every commit of a run from the server's log."""
         url = self._running().reader_url
         return (MariaDbFeed(self.source, url, self._refined, second=self._second_server),)
 
@@ -207,7 +207,7 @@ class MariaDbSystem(DatabaseSystem["MariaDbServer"]):
 
 @dataclass(frozen=True)
 class _Made:
-    """What a pack's texts made of a server; the same in every server over its data folder."""
+    """The result of a pack's texts on a server; the same in every server over its data folder."""
 
     expected: Mapping[str, str]
     copies: Copies
@@ -374,7 +374,7 @@ class MariaDbServer(DatabaseServer[_Made]):
 
 
 def _beyond(found: Mapping[str, str], database: str) -> dict[str, str]:
-    """What is not in the database itself, but for the agent's password, which resets replace."""
+    """The labels beyond the database itself, but for the agent's password, which resets replace."""
     inside = (
         "table ",
         "rows of ",

@@ -248,7 +248,7 @@ class MariaDbSource:
             raise SourceRuined("a name in its catalogue is not UTF-8") from error
 
     def catalogue(self, connection: Connection[Any], database: str) -> Catalogue:
-        """What the server says of itself, without the databases that are not the agent's."""
+        """The server's catalogue, without the databases that are not the agent's."""
         catalogue = read_catalogue(connection, database, is_shared=not self._may_mark)
         for name in [name for name in catalogue.tables if not self._tables.has(database, name)]:
             del catalogue.tables[name]
@@ -397,7 +397,7 @@ class Guarded:
     most: int
 
     def digest_of(self, cell: str | bytes) -> str | None:
-        """What the server would say of a value that its log tells whole."""
+        """The server's word for a value that its log tells whole."""
         if len(cell) * 4 <= self.most or self.column.data_type not in DIGESTIBLE:
             return None  # of the short ones nobody asks
         found = Digested.of(cell)

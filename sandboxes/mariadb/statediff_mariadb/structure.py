@@ -1,4 +1,4 @@
-"""Whether the indexes of a MariaDB database have what their tables have: `db.structure`.
+"""The check that a MariaDB database's indexes have what their tables have: `db.structure`.
 
 An account without more rights than its own tables can make only those indexes disagree whose values
 are computed when they are asked for: what `UNIX_TIMESTAMP(text)` is depends on the time zone of who
@@ -27,7 +27,7 @@ WHERE table_schema = {db}
 def check(
     connection: Connection[Any], database: str, tables: Sequence[str], *, may_mark: bool
 ) -> Checked:
-    """What is wrong with the indexes of the tables. Ends a transaction. Raises `pymysql.Error`."""
+    """The problems of the tables' indexes. Ends a transaction. Raises `pymysql.Error`."""
     if not tables:
         return SOUND
     if not may_mark:

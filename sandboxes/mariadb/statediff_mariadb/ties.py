@@ -1,4 +1,4 @@
-"""What MariaDB's catalogue ties together: counters, generated columns, stamps, foreign keys."""
+"""Ties in MariaDB's catalogue: counters, generated columns, stamps, foreign keys."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _fields(entity: EntityType) -> dict[str, str]:
 
 
 def read_ties(connection: Connection[Any], database: str, columns: Mapping[str, Any]) -> Ties:
-    """What the catalogue says of the tables; `columns` has the names of each. `pymysql.Error`."""
+    """The catalogue's ties of the tables; `columns` has the names of each. `pymysql.Error`."""
     reads: dict[str, dict[str, tuple[str, ...]]] = {}
     stamps: dict[str, set[str]] = {}
     counted: dict[str, list[Counted]] = {}

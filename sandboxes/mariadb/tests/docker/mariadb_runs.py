@@ -74,7 +74,7 @@ class Run:
         return state
 
     def end(self):
-        """What the feed established; it is let go of."""
+        """The state that the feed established; the feed is let go of."""
         try:
             return self.feed.establish(self.store, now, self.before)
         finally:

@@ -1,4 +1,4 @@
-"""What the log of a MariaDB tells of a run: each state as a scan has it, or left open."""
+"""The log of a MariaDB tells a run's states: each as a scan has it, or left open."""
 
 from contextlib import closing
 
@@ -50,7 +50,7 @@ def run(system):
 
 
 def told_of(run):
-    """What was established, with every state held against the scan that was made then."""
+    """The established run, with every state held against the scan that was made then."""
     found = run.end()
     changed = [t.state for t in found.seen.transactions]
     assert found.part.state.digest() == run.scan().digest()

@@ -109,7 +109,7 @@ def system(tmp_path_factory):
 
 
 def wrong(told, scanned):
-    """What the feed said wrongly of a moment.
+    """The types of which the feed told a moment wrongly.
 
     Numbers are given out when a statement asks for them, committed or not: between two commits,
     and in work that is rolled back, they move with nothing in the log.

@@ -1,4 +1,4 @@
-"""What CalDAV and CardDAV are asked for: collections below a URL, their objects and ETags.
+"""Requests of CalDAV and CardDAV: collections below a URL, their objects and ETags.
 
 Only PROPFIND and REPORT are sent. A password goes to another machine by HTTPS only, and no redirect
 is followed, so that it goes nowhere else.

@@ -133,7 +133,7 @@ def item_rows(calendar: str, name: str, text: str) -> list[Row]:
 
 
 def _around(parsed: Any) -> tuple[str, ...]:
-    """What the object says beside its items, its time zones and the program that wrote it."""
+    """The object's lines beside its items, its time zones and the program that wrote it."""
     lines = [
         f"{name}:{_line(name, each)}"
         for name, value in parsed.items()

@@ -111,7 +111,7 @@ def residue_of(text: str) -> dict[str, bytes]:
 
 
 def repeated_parameter(lines: Sequence[ContentLine]) -> str | None:
-    """What a line says twice of one parameter, e.g. `ATTENDEE: partstat`; None if none does."""
+    """A parameter that a line has twice, e.g. `ATTENDEE: partstat`; None if none does."""
     for line in lines:
         seen: set[str] = set()
         for name, _ in line.parameters:
@@ -139,7 +139,7 @@ def mismatched_end(lines: Sequence[ContentLine]) -> str | None:
 
 
 def malformed(lines: Sequence[ContentLine]) -> str | None:
-    """What is not written as its kind is, e.g. `DTSTART` or `ATTENDEE: partstat`; None if all is.
+    """The malformed part of a line, e.g. `DTSTART` or `ATTENDEE: partstat`; None if all is well.
 
     A name of a person may have space around it; another parameter is then another one to some.
     """
@@ -159,6 +159,6 @@ def with_value(parameters: str, value: str) -> str:
 
 
 def with_parameters(parameters: Mapping[str, Value], said: Mapping[str, Value]) -> Map:
-    """What a line says, and its parameters; one that is called like what it says is `;NAME`."""
+    """A line's values, and its parameters; a parameter with the name of a value is `;NAME`."""
     apart = {f";{name}" if name in said else name: each for name, each in parameters.items()}
     return Map.of({**apart, **said})

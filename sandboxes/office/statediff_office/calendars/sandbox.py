@@ -132,7 +132,7 @@ class EmbeddedCalendars:
         return (self._read,)
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What sees the store after every request."""
+        """The feed that sees the store after every request."""
         return (self._feed,)
 
     def unsettled(self, deadline: float) -> str | None:
@@ -157,7 +157,7 @@ class EmbeddedCalendars:
 
 
 def _named(path: str) -> str:
-    """What an entry of the store is, for people."""
+    """The name of a store's entry, for people."""
     place = path.removeprefix(f"{ROOT}/")
     if place.endswith(f"/{PROPS}"):
         return f"settings of {printable(place.removesuffix(PROPS))}"

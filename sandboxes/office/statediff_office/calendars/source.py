@@ -107,7 +107,7 @@ def dav_state(
 
 
 def spoiled_since(like: State | None, state: State) -> tuple[str, ...]:
-    """What a run left of objects that were read whole before it: twice, or no objects any more."""
+    """A run's damage to objects that were read whole before it: twice, or no objects any more."""
     if like is None:
         return ()
     found = []

@@ -100,7 +100,7 @@ class RadicaleStoreSource:
         return scanned(self._name, as_of, state, spoiled=spoiled_since(like, state))
 
     def kept_states(self, _answer: Mapping[str, Any]) -> StateOf:
-        """What makes a state of each that the server kept: its files are written and read again."""
+        """A function that makes a state of each kept one: its files are written and read again."""
 
         def state(kept: Any, store: ChunkStore, last: State) -> State:
             image = {

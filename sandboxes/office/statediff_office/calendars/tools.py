@@ -51,7 +51,7 @@ class Busy(Arguments):
 
 
 def calendar_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
-    """What a calendar program does: list, read, ask for free-busy times, write, delete."""
+    """The tools of a calendar program: list, read, ask for free-busy times, write, delete."""
     server = _Server(url)
 
     def tool(

@@ -1,4 +1,4 @@
-"""What in a part of a message mail programs read in different ways, or show beside the part.
+"""Parts of a message that mail programs read in different ways, or show beside the part.
 
 A program may believe the first of two headers or the last, take what it does not understand for
 plain text or refuse it, find a file within a text, and show what the head of a part says. Nothing

@@ -143,7 +143,7 @@ def raw_header(message: Message, name: str) -> str | None:
 
 
 def first_value(lines: Sequence[HeaderLine], name: str) -> Value:
-    """What the first header of that name says; None where there is none."""
+    """The value of the first header of that name; None where there is none."""
     return next((line.value for line in lines if line.name == name), None)
 
 

@@ -334,7 +334,7 @@ def _shows_another(message: Message, parts: list[Message]) -> bool:
 
 
 def _around(text: str | None, where: str) -> Iterator[_Leaf]:
-    """What stands before or after the parts, where no mail program of today shows it."""
+    """The text before or after the parts, where no mail program of today shows it."""
     content = (text or "").encode("utf-8", "surrogateescape")
     # In pieces, for an expression over all of it tries every length of the space at its begin.
     if _USUAL.sub(b"", content.lstrip(), count=1).strip(_SPACE + b"-"):

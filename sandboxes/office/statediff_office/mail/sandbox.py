@@ -94,7 +94,7 @@ class EmbeddedOutbox:
         return (MailSource(self.source, self.process.control),)
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What tells the messages one by one."""
+        """The feed that tells the messages one by one."""
         return (self._feed,)
 
     def unsettled(self, deadline: float) -> str | None:

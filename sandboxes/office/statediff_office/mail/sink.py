@@ -53,7 +53,7 @@ CONTROL_SECONDS: Final = 5.0
 
 @dataclass
 class Outbox:
-    """What was accepted, in order of acceptance, one entry per message with all its recipients."""
+    """The accepted messages, in order of acceptance, one entry each with all its recipients."""
 
     messages: list[dict[str, Any]] = field(default_factory=list)
     deliveries: int = 0

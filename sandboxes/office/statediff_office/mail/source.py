@@ -113,7 +113,7 @@ MAX_BESIDE: Final = 100_000
 
 @dataclass(frozen=True)
 class OutboxStatus:
-    """What the outbox holds, and what may still come: `in_flight` messages are begun, not done."""
+    """The outbox's counts, with what may still come: `in_flight` messages are begun, not done."""
 
     deliveries: int
     connections: int
@@ -271,7 +271,7 @@ class MailSource:
         return State(self.schema(), tables)
 
     def deliveries(self, messages: list[dict[str, Any]]) -> Iterator[Deliveries]:
-        """What each message is and carries; deliveries are numbered through."""
+        """The rows of each message and of what it carries; deliveries are numbered through."""
         number = 0
         for message in messages:
             rows = Deliveries()
@@ -348,7 +348,7 @@ class OutboxProcess:
 
     @property
     def smtp_port(self) -> int:
-        """Where the agent sends mail, on 127.0.0.1."""
+        """The port for the agent's mail, on 127.0.0.1."""
         return self._ports["smtp"]
 
     @property

@@ -74,7 +74,7 @@ class HeldMailboxSource:
         return schema if self._refine is None else self._refine(schema)
 
     def kept_states(self, answer: Mapping[str, Any]) -> StateOf:
-        """What makes a state of each that the server kept; a message is parsed once."""
+        """A function that makes a state of each that the server kept; a message is parsed once."""
         contents = answer["contents"]
         parsed = cache(lambda digest: parse_message(base64.b64decode(contents[digest])))
 
@@ -105,7 +105,7 @@ def held_rows(
     held: Mapping[str, Any],
     content_of: Callable[[Mapping[str, Any]], Parsed | None] = _parsed,
 ) -> dict[str, list[Row]]:
-    """What the server holds, as rows by the name of their type."""
+    """The server's holdings, as rows by the name of their type."""
     rows: dict[str, list[Row]] = {each.name: [] for each in HELD_TYPES}
     subscribed = set(held["subscribed"])
     for folder in held["folders"]:

@@ -95,7 +95,7 @@ class EmbeddedMailbox:
         return (self._read,)
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What sees the mailbox after every command."""
+        """The feed that sees the mailbox after every command."""
         return (self._feed,)
 
     def unsettled(self, deadline: float) -> str | None:

@@ -59,7 +59,7 @@ class ListedFolder:
 
 @dataclass(frozen=True)
 class ListedMessage:
-    """What a server says of a message beside its content."""
+    """The server's listing of a message beside its content."""
 
     uid: int
     flags: tuple[str, ...]

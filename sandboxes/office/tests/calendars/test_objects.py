@@ -1,4 +1,4 @@
-"""What the texts of events and contacts say, and what is another spelling of the same."""
+"""The meaning of the texts of events and contacts, and other spellings of the same."""
 
 from __future__ import annotations
 

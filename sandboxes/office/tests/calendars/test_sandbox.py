@@ -65,7 +65,7 @@ def ask(
 
 
 def in_store(act: Callable[[Path], object]) -> Callable[[Any], None]:
-    """What a program of the server's own user does below it."""
+    """An act, below the store, of a program of the server's own user."""
 
     def apply(system: Any) -> None:
         act(system.store)
