@@ -79,7 +79,7 @@ _REFUSED_KEY: Final = 401
 
 
 class PaymentsAccount:
-    """What one secret key may list."""
+    """The objects that one secret key may list."""
 
     def __init__(self, name: str, url: str) -> None:
         user, password = account_of(name, url)

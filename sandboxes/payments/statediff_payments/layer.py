@@ -1,4 +1,4 @@
-"""What localstripe has not: keys with rights, idempotency keys, lost answers, disputes, reasons.
+"""A layer over localstripe: keys with rights, idempotency keys, lost answers, disputes, reasons.
 
 localstripe takes any key and lets it do anything, knows no idempotency keys, no disputes and no
 reasons of refunds, and sends events to any address it is given. This layer adds the first four in a
@@ -285,7 +285,7 @@ def _key_of(request: web.Request) -> Any:
 
 
 def _resource(path: str) -> str:
-    """What rights call the objects behind a path, e.g. `refunds`."""
+    """The name that rights have for the objects behind a path, e.g. `refunds`."""
     found = re.match(r"/v1/([a-z_]+)(?:/|$)", path)
     if found is None:
         # Addresses for events and the emptying of the store: nobody's here.
@@ -374,7 +374,7 @@ class Clock:
 
 
 def digest_of(secret: str) -> str:
-    """What stands for a secret wherever one would."""
+    """The digest that stands for a secret wherever one would."""
     return "sha256:" + hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

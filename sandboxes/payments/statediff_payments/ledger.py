@@ -80,7 +80,7 @@ class Ledger:
 
 
 def values_of(kind: str, key: str, item: Any) -> dict[str, Any]:
-    """What one object holds; its class and the id under which it is kept are no part of it."""
+    """The values of one object; its class and the id under which it is kept are no part of it."""
     found = {name: _value(name, value) for name, value in vars(item).items() if name != _UNSEEN}
     if found.get("id") == key:
         del found["id"]

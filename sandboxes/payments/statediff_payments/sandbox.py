@@ -104,7 +104,7 @@ class EmbeddedPayments:
         return (self._own,)
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What sees each request that changed something."""
+        """The feed that sees each request that changed something."""
         return (self._feed,)
 
     def unsettled(self, deadline: float) -> str | None:

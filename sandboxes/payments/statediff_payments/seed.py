@@ -82,7 +82,7 @@ def _act(entry: Mapping[str, Any]) -> str | None:
 
 
 def _acts_at(path: str) -> Callable[..., Any]:
-    """What a POST to the path calls, with what the path says."""
+    """The function that a POST to the path calls, with what the path says."""
     for method, template, act in extra_apis:
         pattern = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", template)
         found = re.fullmatch(pattern, path)

@@ -1,4 +1,4 @@
-"""What an agent may do at a payment API: one request a call, with the key that its URL names.
+"""Tools of an agent for a payment API: one request a call, with the key that its URL names.
 
 What the key has no right to, the API itself refuses. A call whose answer is lost fails, and nobody
 knows whether it did what it was asked to.

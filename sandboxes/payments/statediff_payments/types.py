@@ -1,4 +1,4 @@
-"""What the payment API's rows are to those who write contracts: types, fields, keys, references.
+"""The payment API's rows for those who write contracts: types, fields, keys, references.
 
 An owner's names: a payment intent's `latest_charge` points to a charge, a refund's `charge` to what
 it gives back. Instants are instants. Money is an integer of the currency's smallest unit, beside

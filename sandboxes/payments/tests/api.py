@@ -35,7 +35,7 @@ def asked(
 
 
 def post(system: System, path: str, body: object, **headers: str) -> Any:
-    """What a POST that is accepted makes."""
+    """The object that an accepted POST makes."""
     status, made = asked(system, "POST", path, body, **headers)
     assert status == 200, made
     return made

@@ -1,4 +1,4 @@
-"""What a contract reads of the payment API, whatever an agent had its objects hold."""
+"""A contract's reading of the payment API, whatever an agent had its objects hold."""
 
 import http.client
 import json

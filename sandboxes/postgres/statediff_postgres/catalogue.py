@@ -1,4 +1,4 @@
-"""What a PostgreSQL database says of itself, as entity types and as rows of the `db.` types."""
+"""A PostgreSQL database's catalogue, as entity types and as rows of the `db.` types."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _listings(
 def _add_starts(
     connection: Connection, sequences: list[tuple[Any, ...]], listed: list[Row]
 ) -> None:
-    """What a sequence that gave no number yet will give first, where that is not its start.
+    """Add the number that an unused sequence will give first, where that is not its start.
 
     The server tells that only to who reads the sequence under its name. Nobody can give that name
     to something else now: that the last values were asked for holds every sequence.

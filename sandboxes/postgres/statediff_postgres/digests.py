@@ -70,7 +70,7 @@ _known: WeakKeyDictionary[ChunkStore, dict[tuple[str, str], bytes]] = WeakKeyDic
 
 @dataclass(frozen=True)
 class Digest:
-    """What the server says of the rows of one chunk, or of as many as were asked for."""
+    """The server's digest of the rows of one chunk, or of as many as were asked for."""
 
     rows: int
     sha256: bytes
@@ -118,7 +118,7 @@ class Compared:
 
 
 class Digests:
-    """What one reading, in one snapshot, asks the server of its tables' chunks."""
+    """The digests that one reading, in one snapshot, asks the server of its tables' chunks."""
 
     def __init__(self, connection: Connection, store: ChunkStore) -> None:
         self._connection = connection
@@ -126,7 +126,7 @@ class Digests:
         self._known = _known.setdefault(store, {})
 
     def compared(self, query: TableQuery, like: Table) -> Compared | None:
-        """What is to be read anew of `like`; None where all of it is."""
+        """The part of `like` to be read anew; None where all of it is."""
         if not _is_worth_it(query, like) or like.store is not self._store:
             return None
         way = self._way(query)

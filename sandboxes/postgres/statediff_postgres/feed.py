@@ -153,7 +153,7 @@ class PostgresFeed:
 
 
 class _Hold:
-    """What a feed keeps open from `attach` on: the past, and the log since."""
+    """The connections that a feed keeps open from `attach` on: the past, and the log since."""
 
     def __init__(self, source: PostgresSource, admin: Admin, read_log: ReadLog) -> None:
         self._stack = ExitStack()
@@ -225,12 +225,12 @@ class _Hold:
 
     @contextlib.contextmanager
     def log(self) -> Iterator[_Log]:
-        """What reads the log, beside the one that reads the present meanwhile."""
+        """A reader of the log, beside the one that reads the present meanwhile."""
         with ThreadPoolExecutor(1, "reads the log") as thread:
             yield _Log(self, thread)
 
     def commits(self, end: Snapshot) -> tuple[str, tuple[Commit, ...]]:
-        """Where the log is now, and all that committed since `attach` and before `end`."""
+        """The log's present position, and all that committed since `attach` and before `end`."""
         position = flushed(self.admin)
         self.past.execute("SELECT 1")  # raises where it was ended: the past is not kept any more
         found = commits_between(
@@ -273,7 +273,7 @@ class _Hold:
 
 
 class _Log:
-    """What committed before a snapshot, which is read while the present is listed."""
+    """The commits before a snapshot, which are read while the present is listed."""
 
     def __init__(self, hold: _Hold, thread: Executor) -> None:
         self._hold = hold
@@ -281,13 +281,13 @@ class _Log:
         self._asked: Future[tuple[str, tuple[Commit, ...]]] | None = None
 
     def ask(self, seen: str) -> None:
-        """Of a snapshot, as the server writes it; it has been taken."""
+        """Ask for the commits before a snapshot that has been taken, as the server writes it."""
         if self._asked is not None:
             self._asked.exception()  # of one that was given up: one asks after the other
         self._asked = self._thread.submit(self._hold.commits, Snapshot.parse(seen))
 
     def told(self) -> tuple[str, tuple[Commit, ...]]:
-        """Where the log was then, and the commits in their order."""
+        """The log's position then, and the commits in their order."""
         if self._asked is None:
             raise SourceUnavailable("the server does not say what its transactions are")
         return self._asked.result()

@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalogue says beyond the listings: of what the server came with, and the rest.
+"""PostgreSQL's catalogue beyond the listings: of what the server came with, and the rest.
 
 A relation, a column or an index has a row only where something is not as usual, so that what
 is made in the usual way is in its own listing alone.

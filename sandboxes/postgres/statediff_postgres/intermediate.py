@@ -92,7 +92,7 @@ Open = Callable[[], AbstractContextManager[Connection]]
 
 
 class Moments:
-    """What is needed to tell them: the two ends, and connections that may look at any moment."""
+    """The moments of a run, told from its two ends and connections that may look at any moment."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Moments:
         return Seen(tuple(told))
 
     def _snapshot_after(self, number: int) -> Snapshot:
-        """What one sees once so many commits are through."""
+        """The snapshot that one has once so many commits are through."""
         done = {xid for commit in self._delta.commits[:number] for xid in commit.parts}
         top = max(self._start.top, max(done) + 1)
         under_way = {*self._start.pending, *range(self._start.top, top)}
@@ -393,5 +393,5 @@ class _Run:
         )
 
     def _files(self) -> frozenset[int]:
-        """Where the sequences of both ends lie."""
+        """The files of the sequences of both ends."""
         return self._delta.first.sequence_files | self._delta.last.sequence_files

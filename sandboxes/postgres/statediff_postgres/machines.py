@@ -1,4 +1,4 @@
-"""Where a PostgreSQL server of a sandbox comes from: a container, or programs on this machine.
+"""Sources of a PostgreSQL server of a sandbox: a container, or programs on this machine.
 
 `chosen` takes the first of these that is there:
 
@@ -65,18 +65,18 @@ _PLACES: Final = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin")
 
 
 class PostgresMachine(Machine, Protocol):
-    """What runs PostgreSQL servers."""
+    """A machine that runs PostgreSQL servers."""
 
     @property
     def extensions(self) -> frozenset[str]:
         """Those of `EXTENSIONS` that its servers can be given."""
 
     def log_of(self, box: Box) -> ReadLog:
-        """What reads the log of a server that it began."""
+        """The reader of the log of a server that it began."""
 
 
 def chosen() -> PostgresMachine:
-    """What runs servers here. `SandboxError` says what is missing, and how to get it."""
+    """The machine that runs servers. `SandboxError` says what is missing, and how to get it."""
     return _chosen(os.environ.get(VARIABLE, ""), os.environ.get("PATH", ""), os.getpid())
 
 
@@ -342,7 +342,7 @@ def _reachable(found: Programs, name: str) -> Programs:
 
 
 def _free_memory(data: Path) -> None:
-    """What a killed server's processes shared is given back."""
+    """Give back the memory that a killed server's processes shared."""
     try:
         lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
         free_shared_memory(int(lines[6].split()[1]))

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server still shows of the past: its log, its snapshots, and the pages touched.
+"""The past that a PostgreSQL server still shows: its log, its snapshots, and the pages touched.
 
 1. The log (`commits_between`): a program of the server's own (`postgres.wal`) reads it up to a
    barrier, a message of the evaluator's that is committed with `synchronous_commit` on. So
@@ -93,7 +93,7 @@ class Commit:
 
 
 def flushed(admin: Connection) -> str:
-    """Where the log ended, with everything before that on disk."""
+    """The log's end, with everything before that on disk."""
     with admin.pipeline():
         admin.execute("SET synchronous_commit = on")
         admin.execute("SELECT pg_logical_emit_message(true, 'statediff', 'barrier')")
@@ -169,7 +169,7 @@ _SEQUENCE_FILES: Final = "SELECT relfilenode::int8 FROM pg_class WHERE relkind =
 
 @dataclass(frozen=True)
 class Definition:
-    """What a table was at some moment: equal definitions are one table in one set of files."""
+    """A table's definition at some moment: equal ones are one table in one set of files."""
 
     oid: int
     kind: str
@@ -218,12 +218,12 @@ class Look:
 
     @cached_property
     def sequence_files(self) -> frozenset[int]:
-        """Where the sequences lie."""
+        """The files of the sequences."""
         return frozenset(row[0] for row in self._listing[1])
 
     @cached_property
     def _listing(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """What there is of tables and of sequences; asked at once."""
+        """The lists of tables and of sequences; asked at once."""
         with self.connection.pipeline():
             tables = self.connection.execute(_DEFINITIONS.encode())
             sequences = self.connection.execute(_SEQUENCE_FILES.encode())
@@ -304,7 +304,7 @@ class Lines:
     found: Counter[bytes]
 
     def rows_beside(self, other: Lines, query: TableQuery) -> list[Row]:
-        """What is here and not there. Raises `ValueError` for a row without a key."""
+        """The rows that are here and not there. Raises `ValueError` for a row without a key."""
         rows = []
         more = (
             (line, n - other.found[line]) for line, n in self.found.items() - other.found.items()
@@ -362,7 +362,7 @@ SILENT: Final = frozenset(
 
 
 class Delta:
-    """What may be reported of each table between the first and the last moment of a run.
+    """The reportable changes of each table between the first and the last moment of a run.
 
     `commits` are all there were; `catalogues` names the files of the catalogue's own tables.
     """

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server is, by bytes and by its cluster's catalogue: the proof of a reset.
+"""A PostgreSQL server's state by bytes and by its cluster's catalogue: the proof of a reset.
 
 A clone that was copied file by file is equal to its template file by file. So the database is
 proven by a digest of each of its files, after a checkpoint has written what was in memory; what

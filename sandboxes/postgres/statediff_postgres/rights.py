@@ -1,4 +1,4 @@
-"""What a listing of PostgreSQL's catalogue is whole of: by the rights of who reads, and by scope.
+"""The extent of a listing of PostgreSQL's catalogue: by the rights of who reads, and by scope.
 
 Where the server is the sandbox's, all of it is the system. Of a server that has other databases,
 the connected database is, with the accounts that can do something in it: who is mighty, who owns

@@ -78,7 +78,7 @@ class PostgresSystem(DatabaseSystem["PostgresServer"]):
         return PostgresServer(self.source, self._pack, chosen())
 
     def verify(self) -> tuple[SourceProof, tuple[Drift, ...]]:
-        """What the files and the server are now, and all that is not as in the base."""
+        """The proof of the present files and server, and all that is not as in the base."""
         proof = super().verify()
         self._running().spares.prepare()
         return proof
@@ -112,7 +112,7 @@ class Spare:
     wanted: threading.Event
 
     def known_files(self) -> Files | None:
-        """What its files were while it stood still; None where it was wanted before."""
+        """Its files as they were while it stood still; None where it was wanted before."""
         try:
             return self.files.result(STEP_SECONDS)
         except (psycopg.Error, TimeoutError):
@@ -241,7 +241,7 @@ WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND usename <>
 
 @dataclass(frozen=True)
 class Made:
-    """What a pack's texts made of a server; the same in every server over its data folder."""
+    """The result of a pack's texts on a server; the same in every server over its data folder."""
 
     entities: int
     names: Mapping[str, str]
@@ -348,7 +348,7 @@ class PostgresServer(DatabaseServer[Made]):
             yield connection
 
     def feed(self, source: PostgresSource) -> PostgresFeed:
-        """What reads every commit from its log."""
+        """The feed that reads every commit from its log."""
         read_log = self._runs_on.log_of(self.container)
         return PostgresFeed(source, lambda seconds: self.apart(seconds=seconds), read_log)
 
@@ -459,7 +459,7 @@ class PostgresServer(DatabaseServer[Made]):
         return cause_of(error)
 
     def describe(self, label: str) -> str:
-        """What a label speaks of, in words: a file by the table that lies in it."""
+        """The subject of a label, in words: a file by the table that lies in it."""
         number = re.match(r"file base/(\d+)", label)
         if number is None:
             return label
@@ -526,7 +526,7 @@ def _file_labels(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _set_password(admin: Connection, role: str, secret: str) -> str:
-    """What the server keeps of it, from which it cannot be known."""
+    """The verifier that the server keeps of the password, from which it cannot be known."""
     encrypted = admin.pgconn.encrypt_password(secret.encode(), role.encode(), b"scram-sha-256")
     verifier = encrypted.decode()
     admin.execute(

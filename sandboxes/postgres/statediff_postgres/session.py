@@ -221,7 +221,7 @@ _ESCAPES: Final = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\
 
 
 def cells(line: bytes) -> tuple[str | None, ...]:
-    """What stands in a row as `COPY` writes it. Raises `UnicodeDecodeError`."""
+    """The values of a row as `COPY` writes it. Raises `UnicodeDecodeError`."""
     return tuple(
         None if cell == rb"\N" else (_plain(cell) if b"\\" in cell else cell).decode()
         for cell in line.removesuffix(b"\n").split(b"\t")

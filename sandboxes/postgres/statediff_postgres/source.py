@@ -355,7 +355,7 @@ class Scan:
             yield from copy.rows()
 
     def _copy_rows(self, delivered: Generator[T], relation: Relation, met: Pass) -> Generator[T]:
-        """What a `COPY` delivers; `met.cause` says why that is not all of it."""
+        """Yields the rows of a `COPY`; `met.cause` says why that is not all of it."""
         self._connection.execute("SAVEPOINT rows")
         is_whole = False
         try:

@@ -1,4 +1,4 @@
-"""Whether the indexes of a PostgreSQL database have what their tables have: `db.structure`.
+"""The check that a PostgreSQL database's indexes have what their tables have: `db.structure`.
 
 An account without more rights than its own tables can make only those indexes disagree that call
 what the database itself defines: a function that was another one while a row was written, or an
@@ -80,7 +80,7 @@ class Risk(NamedTuple):
 def check(
     connect: Callable[[], AbstractContextManager[Connection]], indexes: tuple[Risk, ...]
 ) -> Checked:
-    """What is wrong with the indexes, in connections of their own. Raises `SourceUnavailable`."""
+    """The problems of the indexes, in connections of their own. Raises `SourceUnavailable`."""
     if not indexes:
         return SOUND
     other = next((each.name for each in indexes if not each.is_btree), None)

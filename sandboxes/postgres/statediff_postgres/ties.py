@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalogue ties together: generated columns, counters, keys."""
+"""Ties in PostgreSQL's catalogue: generated columns, counters, keys."""
 
 # ruff: noqa: S608 - every query is built of text in this package
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _fields(entity: EntityType) -> dict[str, str]:
 
 
 def ties(answers: Iterable[list[tuple[Any, ...]]]) -> Ties:
-    """What the queries of `TIES` answered."""
+    """The ties that the queries of `TIES` answered."""
     generated, counted, foreign, unique = answers
     numbers: dict[int, list[Counted]] = {}
     for oid, column, sequence, step, start, cache in counted:

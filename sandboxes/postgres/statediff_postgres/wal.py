@@ -1,4 +1,4 @@
-"""What a PostgreSQL server's log says between two places, read by a program of the server's own.
+"""A PostgreSQL server's log between two places, read by a program of the server's own.
 
 `inspected` asks the extension `pg_walinspect`. Where a server was built without that, `Dump` runs
 `pg_waldump` over its files and reads what that prints, a record a line. Only such kinds of records
@@ -44,7 +44,7 @@ WHERE r.xid::text <> '0' AND m[1] IN ('0', %s) GROUP BY 1, 2, 3
 def inspected(
     admin: Connection, start: str, end: str, database: int
 ) -> tuple[list[Touched], list[Committed]]:
-    """What the extension says."""
+    """The pages touched and the commits, as the extension tells them."""
     with admin.pipeline():
         pages_touched = admin.execute(_TOUCHED, (start, end, str(database)))
         committed = admin.execute(_COMMITS, (start, end))

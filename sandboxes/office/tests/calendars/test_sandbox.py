@@ -319,7 +319,7 @@ def test_a_seed_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def call(calendars: EmbeddedCalendars, verb: str, **given: Any) -> Any:
-    """What the tool answers."""
+    """The tool's answer."""
     from statediff_office.calendars.tools import calendar_tools  # noqa: PLC0415 - as the plug-in does
 
     (tool,) = (t for t in calendar_tools("c", calendars.url) if t.name == f"c_{verb}")

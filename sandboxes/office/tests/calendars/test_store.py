@@ -1,4 +1,4 @@
-"""What lies in the folder of a Radicale is state, read as strictly as the server reads it."""
+"""Files in the folder of a Radicale are state, read as strictly as the server reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message carries beside its envelope, subject, body and attachments."""
+"""A message's load beside its envelope, subject, body and attachments."""
 
 import base64
 import time

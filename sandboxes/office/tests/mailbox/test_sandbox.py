@@ -42,7 +42,7 @@ def signed_in(system: System) -> Iterator[imaplib.IMAP4]:
 
 
 def by_imap(act: Callable[[imaplib.IMAP4], Any], folder: str = "INBOX") -> Callable[[System], None]:
-    """What the agent does with a folder open."""
+    """An act of the agent with a folder open."""
 
     def apply(system: System) -> None:
         with signed_in(system) as session:
@@ -54,7 +54,7 @@ def by_imap(act: Callable[[imaplib.IMAP4], Any], folder: str = "INBOX") -> Calla
 
 
 def by_sieve(*commands: bytes) -> Callable[[System], None]:
-    """What the agent asks of the server of filters."""
+    """A request of the agent to the server of filters."""
 
     def apply(system: System) -> None:
         url = urlsplit(system.url)
@@ -311,7 +311,7 @@ def test_a_seed_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def call(mailbox: EmbeddedMailbox, verb: str, **given: Any) -> Any:
-    """What the tool answers."""
+    """The tool's answer."""
     from statediff_office.mailbox.tools import mailbox_tools  # noqa: PLC0415 - as the plug-in does
 
     (tool,) = (t for t in mailbox_tools("mailbox", mailbox.url) if t.name == f"mailbox_{verb}")

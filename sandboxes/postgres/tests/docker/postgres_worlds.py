@@ -83,7 +83,7 @@ class Watched:
 
 
 def run(system: PostgresSystem, statements: Sequence[str]) -> tuple[Established, SourceCapture]:
-    """What was told of these statements of the agent's; the system is reset first."""
+    """The feed's and the scan's result of the agent's statements; the system is reset first."""
     system.reset()
     watched = Watched(system)
     try:
@@ -97,7 +97,7 @@ def run(system: PostgresSystem, statements: Sequence[str]) -> tuple[Established,
 
 
 def agrees(told: Established, scan: SourceCapture) -> bool:
-    """Whether the feed established the very state that the scan shows."""
+    """True if the feed established the very state that the scan shows."""
     assert differing(told.part.state, scan.state) == ()
     assert told.part.state.digest() == scan.state.digest()
     assert told.part.reading.is_complete == scan.reading.is_complete
