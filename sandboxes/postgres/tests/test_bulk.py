@@ -69,7 +69,7 @@ def reader() -> BulkReader:
 
 
 def lines(rows: list[dict[str, str | None]]) -> list[bytes]:
-    """What the server writes: NULL bare, everything that needs it in quotes."""
+    """The lines that the server writes: NULL bare, everything that needs it in quotes."""
     return [
         ",".join("" if c is None else quoted(c) for c in row.values()).encode() + b"\n"
         for row in rows

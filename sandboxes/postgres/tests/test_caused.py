@@ -1,4 +1,4 @@
-"""What PostgreSQL does after a change is explained with it; harm that looks like it is not."""
+"""PostgreSQL's own changes after a change are explained with it; harm that looks like it is not."""
 
 from __future__ import annotations
 

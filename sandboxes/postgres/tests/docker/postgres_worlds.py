@@ -74,7 +74,7 @@ class Watched:
         self.before: SourceCapture = self.source.read(self.store, now, None)
 
     def end(self) -> tuple[Established, SourceCapture]:
-        """What the feed establishes, and what a scan finds."""
+        """The state that the feed establishes, and the one that a scan finds."""
         try:
             told = self.feed.establish(self.store, now, self.before.state)
             return told, self.source.read(self.store, now, self.before.state)

@@ -1,4 +1,4 @@
-"""What a COPY delivers comes in whole rows, all of them or an error, and leaves the line usable."""
+"""A COPY delivers whole rows, all of them or an error, and leaves the line usable."""
 
 from contextlib import closing
 from itertools import islice

@@ -64,7 +64,7 @@ class Run:
         self.again()
 
     def same(self, *statements: str):
-        """What the digests tell after the statements, which is what reading all rows tells."""
+        """The state by digests after the statements, which is the state by reading all rows."""
         for each in statements:
             self.agent.execute(each)
         self.anew.clear()

@@ -1,4 +1,4 @@
-"""What an agent did on PostgreSQL and undid again never passes for nothing."""
+"""An agent's acts on PostgreSQL that it undid again never pass for nothing."""
 
 from datetime import UTC, datetime
 

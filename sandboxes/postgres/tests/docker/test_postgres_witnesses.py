@@ -1,4 +1,4 @@
-"""What a run undid is witnessed with its transaction: PostgreSQL."""
+"""Changes that a run undid are witnessed with their transaction: PostgreSQL."""
 
 import re
 

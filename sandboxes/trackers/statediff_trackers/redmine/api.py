@@ -51,7 +51,7 @@ _LINKED: Final = (
 
 @dataclass(frozen=True)
 class ApiKey:
-    """Where the interface is, and the evaluator's own key to it."""
+    """The interface's address, and the evaluator's own key to it."""
 
     base: str
     """Ends in `/`, e.g. `http://127.0.0.1:40213/`."""
@@ -77,7 +77,7 @@ class _Moved(Exception):
 
 
 class RedmineApiSource:
-    """What the interface tells of issues, with the types of the database's own reading.
+    """The interface's view of issues, with the types of the database's own reading.
 
     `account` is asked at each reading: a server that was started anew has another address.
     """

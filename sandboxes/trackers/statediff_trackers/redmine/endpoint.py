@@ -97,7 +97,7 @@ _BY_NAME: Final = {each.name: each for each in TYPES}
 
 
 class RedmineAccount:
-    """What one account may list."""
+    """The records that one account may list."""
 
     def __init__(self, name: str, url: str) -> None:
         login, password = account_of(name, url)

@@ -76,7 +76,7 @@ _NAMED: Final = {
 
 @dataclass(frozen=True)
 class TableDigest:
-    """What a table is: its definition, and SHA-256 over all rows in their order."""
+    """A table's digest: its definition, and SHA-256 over all rows in their order."""
 
     definition: str
     rows: str
@@ -128,7 +128,7 @@ def differing(one: Tables, other: Tables) -> list[str]:
 def described(
     before: sqlite3.Connection, after: sqlite3.Connection, names: list[str]
 ) -> Iterator[Difference]:
-    """What differs in these tables, row by row where rows have an `id`."""
+    """The differences in these tables, row by row where rows have an `id`."""
     for name in names:
         one, other = _rows(before, name), _rows(after, name)
         if one is None or other is None:
@@ -396,7 +396,7 @@ class RedmineTracker:
         return set(strange) <= WORK
 
     def _beside(self) -> list[str]:
-        """What else is in the home: left behind there, or a journal of SQLite's."""
+        """Further files in the home: left behind there, or a journal of SQLite's."""
         return sorted(set(_names(self.home)) - {DATABASE, FILES})
 
     def _only_renewed(self) -> bool:
@@ -484,7 +484,7 @@ class RedmineTracker:
         return None
 
     def _busy(self) -> str | None:
-        """What the server is at; None where it runs and no request is in progress."""
+        """The server's present work; None where it runs and no request is in progress."""
         told = self._server.ask("control.sock", "/stats")
         try:
             stats: Any = json.loads(told[1] if told else b"")

@@ -71,7 +71,7 @@ _PARTS: Final[dict[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class _Learned:
-    """What the tracker was like when it was first read."""
+    """The tracker's fields and schema when it was first read."""
 
     further: tuple[told.CustomField, ...]
     schema: Schema
@@ -174,7 +174,7 @@ class RedmineSource:
         return _Learned(further, schema if self._refine is None else self._refine(schema))
 
     def _content(self, row: Row) -> bytes | Observed:
-        """What stands on disk for an attachment."""
+        """The content on disk of an attachment."""
         place = self._place(row)
         return place if isinstance(place, Unobserved) else read_file(self._home, *place)
 

@@ -1,4 +1,4 @@
-"""What the tables of a Redmine mean: issues with their further fields, comments, watchers, files.
+"""The meaning of a Redmine's tables: issues with their further fields, comments, watchers, files.
 
 Rows come as the database holds them, by table and column. Each is described in one place: what
 these functions make no use of stays a row of its table.
@@ -58,7 +58,7 @@ class CustomField:
         return Field(self.column, Kind.TEXT)
 
     def value(self, stored: list[Observed]) -> Observed:
-        """What an issue has there; an empty text is how Redmine says that it has nothing."""
+        """An issue's value there; an empty text is how Redmine says that it has nothing."""
         told = [None if v == "" else number(v) if self.is_list_entry else v for v in stored]
         if self.is_multiple:
             kept: list[Any] = [v for v in told if v is not None]
@@ -345,7 +345,7 @@ def attachments(tables: Tables, content: Callable[[Row], bytes | Observed]) -> l
 
 
 def settings(tables: Tables) -> list[Row]:
-    """What was set, without the times at which it was; secrets as digests."""
+    """The settings, without the times at which they were set; secrets as digests."""
     found: list[Row] = []
     for row in tables.take("settings"):
         name, value = row.get("name"), row.get("value")
@@ -355,7 +355,7 @@ def settings(tables: Tables) -> list[Row]:
 
 
 def programs(tables: Tables) -> list[Row]:
-    """What the tracker goes by when it decides who may do what: a text for each role."""
+    """The rules by which the tracker decides who may do what: a text for each role."""
     return [
         {
             "path": f"roles/{words(row.get('name'))}",

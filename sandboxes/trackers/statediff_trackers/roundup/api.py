@@ -44,7 +44,7 @@ _UNTOLD: Final = frozenset({"password", "digest", "size"})
 
 @dataclass(frozen=True)
 class ApiAccount:
-    """Where the interface is, and the evaluator's own account on it."""
+    """The interface's address, and the evaluator's own account on it."""
 
     base: str
     """Ends in `/`, e.g. `http://127.0.0.1:40213/helpdesk/`."""
@@ -79,7 +79,7 @@ class _Moved(_Incomplete):
 
 
 class RoundupApiSource:
-    """What the interface tells of `types`, the tracker's entity types as its database tells them.
+    """The interface's view of `types`, the tracker's entity types as its database tells them.
 
     Only classes of items and their associations are asked for; `classes` maps an association or
     listing to where it stands: see `api_types`.

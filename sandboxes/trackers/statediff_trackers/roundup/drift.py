@@ -30,7 +30,7 @@ def with_password(image: Image, login: str, stored: str) -> dict[str, StoredFile
 
 
 def described(expected: Image, found: Image) -> Iterator[Difference]:
-    """What differs, each thing named for what it is in the tracker where that can be known."""
+    """The differences, each thing named for what it is in the tracker where that can be known."""
     for path in sorted(expected.keys() | found.keys()):
         before, after = expected.get(path), found.get(path)
         if before == after and not (path == DATABASE and _LOG in found):

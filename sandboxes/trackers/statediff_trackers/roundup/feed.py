@@ -67,7 +67,7 @@ class RoundupFeed(RetoldFeed):
 
 
 class _Past(Home):
-    """What the files were at any moment since `attach`, as far as that can be known."""
+    """The files as they were at any moment since `attach`, as far as that can be known."""
 
     def __init__(self, home: Home, unmoved: Unmoved) -> None:
         super().__init__(home.folder, home.own)

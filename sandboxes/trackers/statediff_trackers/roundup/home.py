@@ -41,7 +41,7 @@ _SECRETS: Final = ("secret", "password", "key", "token")
 
 
 class Home:
-    """What the tracker keeps in files, as it is when it is asked."""
+    """The tracker's files, as they are when they are asked."""
 
     def __init__(self, folder: Path, own: frozenset[str] = frozenset()) -> None:
         self.folder = folder
@@ -83,7 +83,7 @@ class Home:
 
 
 def content_path(kind: str, number: int) -> tuple[str, ...]:
-    """Where below the home the content of a message or file lies."""
+    """The place, below the home, of the content of a message or file."""
     return (DATABASE, "files", kind, str(number // 1000), f"{kind}{number}")
 
 

@@ -108,7 +108,7 @@ class EmbeddedTracker(ServedHome):
         return self._sources
 
     def feeds(self) -> tuple[Feed, ...]:
-        """What sees every commit of the tracker's database."""
+        """The feed that sees every commit of the tracker's database."""
         read = self._sources[0]
         return (RoundupFeed(read, self.home),) if isinstance(read, RoundupSource) else ()
 

@@ -200,7 +200,7 @@ class RoundupSource:
 
     @property
     def home(self) -> Home:
-        """What it reads beside the database."""
+        """The home that it reads beside the database."""
         return self._home
 
     def schema(self) -> Schema:
@@ -342,7 +342,7 @@ class _Reader:
         return {id_ for row in self._of(f"_{kind}")[0] if type(id_ := row.get("id")) is int}
 
     def _programs(self) -> list[Row] | str:
-        """What the home has, and what the database has that none of the other types can say."""
+        """The files of the home, and the parts of the database that no other type can say."""
         found = self._home.programs(self._contents())
         if isinstance(found, str):
             return found

@@ -56,7 +56,7 @@ FILES: Final = {SESSION.name: "db-session", ONE_TIME_KEY.name: "db-otk"}
 
 @dataclass(frozen=True)
 class Store:
-    """What one of the files holds."""
+    """The content of one of the files."""
 
     rows: list[Row] | str
     """Its rows, or why they cannot be read."""

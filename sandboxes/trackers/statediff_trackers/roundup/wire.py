@@ -1,4 +1,4 @@
-"""What a form of Roundup asks for: `@action` makes another request of a POST."""
+"""The requests of a Roundup form: `@action` makes another request of a POST."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def issue(number: int, **more: Any) -> dict[str, Any]:
 
 
 def listing(issues: list[dict[str, Any]]) -> Answers:
-    """What an honest Redmine answers."""
+    """The answers of an honest Redmine."""
 
     def answer(query: dict[str, list[str]]) -> Any:
         at, size = int(query["offset"][0]), int(query["limit"][0])

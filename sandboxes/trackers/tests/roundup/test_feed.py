@@ -20,7 +20,7 @@ CASE, ROBIN = 21, 4
 
 
 class Run:
-    """What happens between `attach` and `end`, seen by the feed and by a scan at either end."""
+    """A run between `attach` and `end`, seen by the feed and by a scan at either end."""
 
     def __init__(self, running: EmbeddedSandbox) -> None:
         running.reset()
