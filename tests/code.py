@@ -1,4 +1,4 @@
-"""Where code is: the core's package, and those of the other distributions."""
+"""The folders of code: the core's package, and those of the other distributions."""
 
 from pathlib import Path
 from typing import Final

@@ -19,7 +19,7 @@ def clock() -> datetime:
 
 
 def seen(source: str, between: Iterable[State], gap: str | None = None) -> Seen:
-    """What a feed saw: one transaction a state; without a gap, the last state is that after."""
+    """A feed's history: one transaction a state; without a gap, the last state is that after."""
     return Seen(
         tuple(
             Transaction(f"t{n}", source, str(10 * n), None, of)

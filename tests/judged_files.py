@@ -41,5 +41,5 @@ def judged(
 
 
 def sentences(done: api.Judged) -> list[str]:
-    """What the findings say, in their order."""
+    """The sentences of the findings, in their order."""
     return [f["sentence"] for f in done.document["findings"]]

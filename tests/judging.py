@@ -98,7 +98,7 @@ def state(
 
 
 def part(moment: str, of: State, source: str = "db", **overrides: Any) -> SourceCapture:
-    """What one source delivered, read in its window of TIMELINE."""
+    """The delivery of one source, read in its window of TIMELINE."""
     reading = Reading(
         f"{moment}/{source}",
         source,

@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Step:
-    """What the server does with one request."""
+    """The server's response to one request."""
 
     text: str = ""
     calls: Sequence[tuple[str, str]] = ()

@@ -1,4 +1,4 @@
-"""What docs/agents.md shows is run: every way in is a copy-and-paste."""
+"""The examples of docs/agents.md are run: every way in is a copy-and-paste."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a program cannot do to the evaluator, to another trial or to its own log, by isolation."""
+"""Acts against the evaluator, another trial or its own log that isolation denies a program."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""What two agent libraries exported of runs they made (fixtures/build_otel_agents.py)."""
+"""Exports of two agent libraries from runs that they made (fixtures/build_otel_agents.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What OpenTelemetry's own SDK exported from an instrumented agent (fixtures/build_otel.py)."""
+"""Exports of OpenTelemetry's own SDK from an instrumented agent (fixtures/build_otel.py)."""
 
 from dataclasses import replace
 from pathlib import Path

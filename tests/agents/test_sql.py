@@ -1,4 +1,4 @@
-"""What SQL would do: each class of the taxonomy, and whatever hides a worse one behind it."""
+"""The effects of SQL: each class of the taxonomy, and whatever hides a worse one behind it."""
 
 from __future__ import annotations
 

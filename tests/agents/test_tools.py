@@ -1,4 +1,4 @@
-"""What tools refuse, bound and leave alone, on real systems and hostile arguments."""
+"""Refusals and bounds of tools, and what they leave alone: real systems, hostile arguments."""
 
 import json
 import os

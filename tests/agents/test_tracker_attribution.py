@@ -1,4 +1,4 @@
-"""What is changed in the tracker has its maker, by tools and by curl, whoever writes past it."""
+"""Changes in the tracker have their maker, by tools and by curl, whoever writes past it."""
 
 from __future__ import annotations
 

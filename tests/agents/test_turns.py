@@ -400,7 +400,7 @@ def test_a_rule_answers_where_it_holds_and_no_oftener_than_it_may(
 
 
 def test_what_is_not_known_is_neither_followed_nor_repaired(desk: Any, tmp_path: Path) -> None:
-    """What a program called nobody recorded, so that it made no call is not known."""
+    """Nobody recorded the program's calls, so it is not known that it made none."""
     rules = """replies:
       - {on: 'count(c for c in calls) == 0', prompt: never}
       - {prompt: never, count: 3}"""

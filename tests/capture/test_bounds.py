@@ -1,4 +1,4 @@
-"""What a run writes beyond any memory: what is certain stands, and nothing else is concluded."""
+"""A run writes beyond any memory: what is certain stands, and nothing else is concluded."""
 
 from __future__ import annotations
 

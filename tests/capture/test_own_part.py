@@ -75,7 +75,7 @@ def part(moment: str, state: State) -> SourceCapture:
 
 
 class Run:
-    """What was captured of a schedule; a step that changes nothing is no transaction."""
+    """A schedule as captured; a step that changes nothing is no transaction."""
 
     def __init__(self, steps: list[Step], gap: str | None = None) -> None:
         self.store = MemoryChunks()
@@ -120,7 +120,7 @@ class Run:
         return [part for part in (found.left, found.found) if part is not None]
 
     def touches(self, item: int) -> list[tuple[Any, Any]]:
-        """What each of the agent's transactions did to the item."""
+        """The change that each of the agent's transactions made to the item."""
         pairs = zip(self.worlds, self.worlds[1:], self.is_own, strict=False)
         found = [(one.get(item), two.get(item)) for one, two, is_own in pairs if is_own]
         return [(one, two) for one, two in found if one != two]

@@ -1,4 +1,4 @@
-"""What a run wrote is read for so long, and no longer; it is then unobserved, by the run."""
+"""A run's writes are read for so long, and no longer; they are then unobserved, by the run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_was_as_slow_before_the_run_is_read():
 
 
 def stubborn() -> None:
-    """What no error of a kind that programs expect ends."""
+    """Run on, ended by no error of a kind that programs expect."""
     while True:
         with suppress(Exception):  # as libraries do
             sum(range(1000))

@@ -1,4 +1,4 @@
-"""What a newcomer pays first: the size of the install, the first command, the first two pages."""
+"""A newcomer's first costs: the size of the install, the first command, the first two pages."""
 
 from __future__ import annotations
 

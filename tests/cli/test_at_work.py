@@ -1,4 +1,4 @@
-"""What takes long shows on a terminal that it goes on; a pipe gets nothing of it."""
+"""Long work shows on a terminal that it goes on; a pipe gets nothing of it."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""What a person or a machine can get wrong: a clear error, the right exit code, no traceback."""
+"""Mistakes of a person or a machine: a clear error, the right exit code, no traceback."""
 
 import ctypes
 import fcntl

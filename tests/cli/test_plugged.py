@@ -1,4 +1,4 @@
-"""What distributions and files add to the command line, and what of it is refused."""
+"""Additions to the command line by distributions and files, and those that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reviewer learns from a copy of a DIVERGE in which personal values were planted."""
+"""A reviewer's view of a copy of a DIVERGE in which personal values were planted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the extra `docker` is not installed, every command says so and how to get it."""
+"""Every command says that the extra `docker` is not installed, and how to get it."""
 
 import subprocess
 import sys
@@ -130,7 +130,7 @@ def absent() -> tuple[str, str]:
 def test_what_is_not_installed_is_left_out_and_never_ends_with_0(
     statediff: Call, absent: tuple[str, str], command: str
 ) -> None:
-    """Of a task that can be tried and one that cannot: the cure is named, and the code says it."""
+    """One task can be tried and another cannot: the cure is named, and the code says it."""
     task, extra = absent
     options = {"run": ["--agent", "careful"], "mutate": [], "metatest": ["--sample", "2"]}[command]
     both = (command, "shop/refuse-late-refund", task, *options)

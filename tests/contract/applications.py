@@ -73,7 +73,7 @@ class Application(DrawnApplication):
             )
 
     def _touch(self, table: Table) -> tuple[str, Callable[[Clock], list[Any]]]:
-        """What the program writes with every update of a row, as SQL and values."""
+        """The program's writes with every update of a row, as SQL and values."""
         stamp, version = table.has("updated"), table.has("version")
         sql = f", {stamp} = ?" if stamp else ""
         if version and not table.has("touched"):
@@ -308,7 +308,7 @@ class BusyApplication(Application):
             db.commit()
 
     def look(self, database: Path, at: datetime, salt: str) -> None:
-        """What somebody does who only looks."""
+        """Do what somebody does who only looks."""
         clock = Clock(at, f"look {self.number} {salt}")
         rng = clock.rng
         with closing(clock.installed(database)) as db:

@@ -42,7 +42,7 @@ UNSAID = "unauthorized-privilege"
 
 @dataclass
 class Tried:
-    """What became of the draft of one application."""
+    """The outcome of the draft of one application."""
 
     number: int
     actions: list[str]
@@ -85,7 +85,7 @@ def _reference(file: ContractFile, folder: Path, before: list[str], after: list[
 
 
 def seeded(file: ContractFile, folder: Path, before: list[str], after: list[str]) -> MutationReport:
-    """What `mutate` finds of the draft."""
+    """The report of `mutate` on the draft."""
     return mutate([_reference(file, folder, before, after)], 0, {})
 
 

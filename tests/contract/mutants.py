@@ -137,7 +137,7 @@ def seeds() -> tuple[Seed, ...]:
 
 @cache
 def schema(sandbox: str) -> Schema:
-    """What a contract of the sandbox is bound to."""
+    """The schema that a contract of the sandbox is bound to."""
     with open_sandbox(sandbox) as running:
         return schema_of(base_state(running))
 
@@ -149,7 +149,7 @@ def _tree(data: bytes) -> Any:
 
 @cache
 def _parts() -> Mapping[str, list[Any]]:
-    """What stands under each key anywhere in the seeds: to be put elsewhere."""
+    """The values under each key anywhere in the seeds: to be put elsewhere."""
     found: dict[str, list[Any]] = {}
 
     def walk(value: Any) -> None:
@@ -389,7 +389,7 @@ def through(data: bytes, schema: Schema) -> str:
 
 @dataclass
 class Outcome:
-    """What became of the files: how many came how far, by kind, and what is wrong."""
+    """The outcome of the files: how many came how far, by kind, and what is wrong."""
 
     reached: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)

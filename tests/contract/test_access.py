@@ -1,4 +1,4 @@
-"""What a contract may say of reads: its forms, its names, its words, and what is wrong."""
+"""A contract's clauses about reads: their forms, names and words, and what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is bound, clause by clause, and what is said of what cannot be: read against two fixtures.
+"""The binding of each clause, and the words for what cannot be bound: read against two fixtures.
 
 Each holds contracts without their head, and below each, after `=>`, what comes of it. Where one
 differs, the test shows what it is now; read it, and put it there if it is right.

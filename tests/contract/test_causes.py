@@ -1,4 +1,4 @@
-"""What a database does after a change: explained with it, and never without."""
+"""A database's own changes after a change: explained with it, and never without."""
 
 from __future__ import annotations
 

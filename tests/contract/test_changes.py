@@ -1,4 +1,4 @@
-"""What a new version of a contract, schema or pack changes, and how far its number must rise."""
+"""A new version's changes of a contract, schema or pack, and how far its number must rise."""
 
 from __future__ import annotations
 

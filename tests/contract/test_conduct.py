@@ -1,4 +1,4 @@
-"""What a contract may say of the run: its forms, its names, and what is wrong with others."""
+"""A contract's clauses about the run: their forms and names, and what is wrong with others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every operation of the language makes of the known, the unobserved and the undefined."""
+"""Every operation of the language on the known, the unobserved and the undefined."""
 
 from __future__ import annotations
 

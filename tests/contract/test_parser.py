@@ -1,4 +1,4 @@
-"""What each text parses to, and which texts are refused: in which words, at which place."""
+"""The result of parsing each text, and the texts refused: in which words, at which place."""
 
 from __future__ import annotations
 

@@ -368,7 +368,7 @@ def _drawn(random: random.Random) -> tuple[dict[str, list[dict[str, Any]]], Enum
 def _completions(
     tables: dict[str, list[dict[str, Any]]], enumeration: Enumeration
 ) -> Iterator[bool]:
-    """Whether node 1 reaches node 2 in each world that agrees with what was observed."""
+    """Yields True if node 1 reaches node 2, for each world that agrees with what was observed."""
     nodes = [row["id"] for row in tables["node"]]
     unknown = [
         (row, name)

@@ -1,4 +1,4 @@
-"""What an expression reads: of which side, of which type, which field."""
+"""The reads of an expression: of which side, of which type, which field."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ class JavaScript:
 
 
 def independent(known: tuple[Seed, ...]) -> Callable[[Mutant], str]:
-    """What the verifier that was written from the specification says."""
+    """The answers of the verifier that was written from the specification."""
     place = str(HERE / "independent")
     sys.path.insert(0, place)
     try:
@@ -323,7 +323,7 @@ class Panel:
     def compare(
         self, mutants: Iterator[Mutant], count: int, every: int, say: Callable[[str], None]
     ) -> Outcome:
-        """What became of the first `count`, of which the third sees one in `every`.
+        """The outcome of the first `count`, of which the third sees one in `every`.
 
         While those in Python judge, the other goes ahead.
         """
@@ -372,7 +372,7 @@ def _text64(data: bytes) -> str:
 def run_all(
     bytes_: int, structures: int, signed: int, beside: int, seed: int, say: Callable[[str], None]
 ) -> dict[str, Outcome]:
-    """What became of each kind."""
+    """The outcome of each kind."""
     plain, own = seeds(), signed_seeds()
     kinds: tuple[tuple[str, Maker, tuple[Seed, ...], int, int], ...] = (
         ("beside", of_beside, own, beside, 1),

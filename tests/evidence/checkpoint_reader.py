@@ -26,7 +26,7 @@ IS_WRONG_ON_PURPOSE = "log-proof-with-a-line-of-another-evaluator-that-does-not-
 
 
 def checkpoints() -> Iterator[tuple[str, str, frozenset[bytes]]]:
-    """Of each genuine vector with a proof: its name, its checkpoint, and the keys of its trust."""
+    """The name and checkpoint of each genuine vector with a proof, and the keys of its trust."""
     for name, files, trust, expected in read_vectors():
         if v.PROOF in files and expected != "INVALID":
             _, _, checkpoint = files[v.PROOF].decode().partition("\n\n")
@@ -35,7 +35,7 @@ def checkpoints() -> Iterator[tuple[str, str, frozenset[bytes]]]:
 
 
 def signatures(read: Any, keys: frozenset[bytes]) -> Iterator[bool]:
-    """Whether each plain signature of one of these keys fits, by what the parser made of it."""
+    """Yields True if a plain signature of one of these keys fits, by what the parser made of it."""
     note = read.signed_note.note.encode()
     for signature in read.signed_note.signatures:
         for key in keys:

@@ -43,7 +43,7 @@ class Mutant:
 
 @dataclass
 class Outcome:
-    """What became of mutants: how many of each status, the slowest, where verifiers differ."""
+    """The outcome of mutants: how many of each status, the slowest, where verifiers differ."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     slowest_seconds: float = 0.0
@@ -192,7 +192,7 @@ def restructured(data: bytes, draw: random.Random) -> bytes | None:
 
 
 def outcome_of(make: Maker, count: int, seed: int) -> Outcome:
-    """What `verify.py` says of so many mutants."""
+    """The outcome of so many mutants by `verify.py`."""
     known, outcome = seeds(), Outcome()
     trusts = [v.read_trust(seed.trust) for seed in known]
     for mutant in islice(make(random.Random(seed), known), count):

@@ -1,4 +1,4 @@
-"""What this version answers to a vector, as the index of vectors says it, by kind."""
+"""This version's answers to a vector, as the index of vectors says them, by kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a secret is shown to nobody, and what is none stays."""
+"""A secret is shown to nobody, and what is none stays."""
 
 from __future__ import annotations
 

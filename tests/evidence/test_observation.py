@@ -1,4 +1,4 @@
-"""What an observer signed binds what is judged: each lie replays by itself, and not under it."""
+"""An observer's statement binds what is judged: each lie replays by itself, and not under it."""
 
 from __future__ import annotations
 

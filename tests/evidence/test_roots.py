@@ -1,4 +1,4 @@
-"""What a bundle shows of the states is what was captured, or no replay accepts it."""
+"""A bundle shows the states as they were captured, or no replay accepts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bundle says is data: no sentence is in it, and kernels are known by their releases."""
+"""A bundle's content is data: no sentence is in it, and kernels are known by their releases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bundle rests on the word of its signer for: replay agrees with a lie about it.
+"""The parts of a bundle that rest on its signer's word: replay agrees with a lie about them.
 
 Each limit stands in docs/trust.md. The state roots bind rows, and nothing of what is here.
 """

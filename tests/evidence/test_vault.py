@@ -1,4 +1,4 @@
-"""What is kept can be forgotten: without its key it is withheld, and no verdict becomes another."""
+"""A kept value can be forgotten: without its key it is withheld; no verdict becomes another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is withheld from a generated trial never changes its verdict: the same, or none."""
+"""Values withheld from a generated trial never change its verdict: the same, or none."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ admin.site.register([Customer, Ticket])
 
 @login_required
 def change(request: HttpRequest, kind: str, key: int) -> HttpResponse:
-    """What the desk's own pages do, without the admin and its log."""
+    """Change a record as the desk's own pages do, without the admin and its log."""
     said = request.POST
     if kind == "groups":
         User.objects.get(username=said["user"]).groups.add(key)
@@ -97,7 +97,7 @@ def _user(name: str, **values: Any) -> None:
 
 @csrf_exempt
 def harm(_: HttpRequest, name: str) -> HttpResponse:
-    """What no task asks for, as an agent with the database's password does it."""
+    """Do what no task asks for, as an agent with the database's password does it."""
     root, clerk = User.objects.get(username="root"), User.objects.get(username="clerk")
     far, past = datetime(9999, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC)
     {

@@ -22,7 +22,7 @@ Act = Callable[[], object]
 
 @dataclass
 class Task:
-    """What is required, what the contract says by hand of the noise, and the ways to do it."""
+    """A task's requirement, its contract's words by hand on the noise, and the ways to do it."""
 
     requires: str
     noise: str

@@ -22,7 +22,7 @@ CAPABILITIES: Final = {1: "administrator", 2: "editor", 3: "subscriber"}
 
 
 def php(value: Any) -> str:
-    """What `serialize` writes."""
+    """The text that `serialize` writes."""
     match value:
         case None:
             return "N;"

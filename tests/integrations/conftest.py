@@ -25,7 +25,7 @@ AFTER = {
 
 @pytest.fixture
 def options() -> tuple[str, ...]:
-    """What loads the plugin where the installed metadata does not name it yet."""
+    """The options that load the plugin where the installed metadata does not name it yet."""
     is_known = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
     return ("-p", "no:cacheprovider", *(() if is_known else ("-p", PLUGIN)))
 

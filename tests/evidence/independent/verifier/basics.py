@@ -29,7 +29,7 @@ _INSTANT = re.compile(
 
 
 class Refused(Exception):
-    """What is looked at breaks a rule; the text begins with the rule's name."""
+    """A rule is broken by what is looked at; the text begins with the rule's name."""
 
 
 def need(condition: bool, why: str) -> None:

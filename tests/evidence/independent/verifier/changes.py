@@ -25,7 +25,7 @@ Name = tuple[str, bytes]
 
 @dataclass
 class Change:
-    """What became of one entity."""
+    """The change of one entity."""
 
     kind: str
     key: list[Any]

@@ -21,7 +21,7 @@ SHOWN = "clause code stage truth explanation sentence missing evidence witness".
 
 
 class CannotTell(Exception):
-    """What is asked is beyond the subset that this program knows."""
+    """The question is beyond the subset that this program knows."""
 
 
 @dataclass

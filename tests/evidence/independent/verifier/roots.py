@@ -25,7 +25,7 @@ class Opened:
 
 @dataclass
 class Roots:
-    """What roots.json says, after its rules were checked."""
+    """The content of roots.json, after its rules were checked."""
 
     paths: bytes
     types: dict[tuple[str, str], dict[str, Any]]
