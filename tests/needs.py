@@ -1,4 +1,4 @@
-"""What tests need beyond Python, and why it is not there."""
+"""The needs of tests beyond Python, and why one is not there."""
 
 import hashlib
 import importlib.util
@@ -77,7 +77,7 @@ def package_programs() -> Path | None:
 
 
 def hosts_folder() -> Path:
-    """Where the environments of hosts are."""
+    """The folder of the environments of hosts."""
     return Path(os.environ.get("STATEDIFF_HOSTS") or Path(__file__).parents[1] / ".hosts")
 
 
@@ -98,12 +98,12 @@ def why_no_pack(extra: str) -> str:
 
 @cache
 def has_no_servers() -> bool:
-    """Whether something that the extra `packs` brings is not installed."""
+    """True if something that the extra `packs` brings is not installed."""
     return any(_is_missing(name) for name in _brought("statediff", "packs"))
 
 
 def _brought(distribution: str, extra: str) -> set[str]:
-    """What the extra brings, by name; of our own distributions, what their extras bring."""
+    """The names that the extra brings; of our own distributions, those that their extras bring."""
     found: set[str] = set()
     for each in metadata.requires(distribution) or ():
         need = Requirement(each)

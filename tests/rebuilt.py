@@ -42,5 +42,5 @@ def read(source: Source, like: Capture | None) -> Capture:
 
 
 def verdict(before: Capture, after: Capture) -> Verdict:
-    """Where a definition may change, whether anything else did."""
+    """The verdict on everything else, where a definition may change."""
     return judgement_of(parse_contract(MAY_CHANGE.encode(), "c.yaml"), before, after).verdict

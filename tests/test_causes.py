@@ -1,4 +1,4 @@
-"""What a run leaves unknown is its own doing, or the environment's, as live runs show."""
+"""A run's unknowns are its own doing, or the environment's, as live runs show."""
 
 from __future__ import annotations
 

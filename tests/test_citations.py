@@ -47,7 +47,7 @@ HINT = re.compile(r"§|\[(?:SSD|GE|STA|TV)|RFC|ecision|ADR|\.md\b|/|DESIGN|FACTS
 
 @dataclass(frozen=True)
 class Library:
-    """What can be cited."""
+    """Sources that can be cited."""
 
     places: dict[str, frozenset[str]]
     """By tag: `§III`, `eq. 3`, `Fig. 1`, `Table I`."""

@@ -191,7 +191,7 @@ class TestTracker(SystemSuite):
 
 
 class _Parent:
-    """What lies beside a system's file."""
+    """The folder around a system's file, with what lies beside it."""
 
     def __init__(self, system: System) -> None:
         self.url = f"file://{place(system).parent}"
@@ -376,7 +376,7 @@ def test_the_kit_finds_an_account_that_outlives_its_trial(tmp_path: Path) -> Non
 
 
 class SoundFeed:
-    """What another feed says; what lies inherits it, or says something else of what was seen."""
+    """Another feed's word; a feed that lies inherits it, or gives another one of what was seen."""
 
     def __init__(self, system: System, shown: Callable[[Seen], Seen] = lambda seen: seen) -> None:
         self.system = system
@@ -413,7 +413,7 @@ class SeesThePast(SoundFeed):
 
 
 class KeepsARun(SoundFeed):
-    """What it saw in an earlier run it shows again."""
+    """Shows again what it saw in an earlier run."""
 
     kept: tuple[Transaction, ...] = ()
 
@@ -424,7 +424,7 @@ class KeepsARun(SoundFeed):
 
 
 class HidesGaps(SoundFeed):
-    """What it could not see did not happen."""
+    """Claims that what it could not see did not happen."""
 
     def finish(self, store: ChunkStore, clock: Clock, before: State) -> Seen:
         try:

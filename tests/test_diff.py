@@ -221,7 +221,7 @@ def test_table_changes_are_what_a_row_by_row_comparison_finds(drawn: Any, trust:
 
 
 def naive_places(place: str, v0: Any, v1: Any, *, is_multiset: bool) -> Iterator[Any]:
-    """Where two values differ, as a reader would say it."""
+    """The places where two values differ, as a reader would say it."""
     if isinstance(v0, tuple) and isinstance(v1, tuple) and not is_multiset:
         for at in range(max(len(v0), len(v1))):
             one, two = (v[at] if at < len(v) else ABSENT for v in (v0, v1))
@@ -231,7 +231,7 @@ def naive_places(place: str, v0: Any, v1: Any, *, is_multiset: bool) -> Iterator
 
 
 def naive(before: Table, after: Table, nu: RuleBook | None, outside: Boundary) -> set[str]:
-    """What a reader of the design would compute for a keyed type, one line a delta or doubt."""
+    """The lines a reader of the design would compute for a keyed type, one a delta or doubt."""
     rows_before, rows_after = keyed(before), keyed(after)
     lines = set()
     for order in {*rows_before, *rows_after}:

@@ -1,4 +1,4 @@
-"""What output-only scoring accepts, live: each case of drift answers as a right run does.
+"""Drift that output-only scoring accepts, live: each case answers as a right run does.
 
 An agent of a case with `drift` hands in, value for value, what a reference of its task hands in, so
 that no score of the answer alone can tell the two apart; statediff's verdict on it is DIVERGE.

@@ -1,4 +1,4 @@
-"""What a test needs and a machine lacks is said in one line, or fails where it is required."""
+"""A need of a test that a machine lacks is told in one line, or fails where it is required."""
 
 import subprocess
 import sys

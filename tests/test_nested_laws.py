@@ -93,7 +93,7 @@ def book(before: State, by: tuple[str, ...], *, trims: bool = False) -> RuleBook
 
 
 def tells_apart(doc: Any, by: tuple[str, ...]) -> bool:
-    """Whether the members tell the items of its lines apart."""
+    """True if the members tell the items of its lines apart."""
     items = doc.get("lines", ())
     if not all(isinstance(i, dict) and isinstance(i.get(m), str | int) for i in items for m in by):
         return False
@@ -159,7 +159,7 @@ SELECTED = st.lists(
 
 
 def is_readable(steps: Selection, by: tuple[str, ...]) -> bool:
-    """Whether a contract may name it: items of a keyed list have keys, all others indexes."""
+    """True if a contract may name it: items of a keyed list have keys, all others indexes."""
     for number, step in enumerate(steps):
         in_lines = steps[:number] in (("lines",), (Every.MEMBER,))
         if isinstance(step, Item) and (steps[:number] != ("lines",) or step.key != by):

@@ -80,7 +80,7 @@ def test_every_registered_cause_says_whose_it_is(word: str) -> None:
 
 
 def test_every_cause_that_a_source_gives_says_whose_it_is() -> None:
-    """What was known before and is not known for what is there now, the run made so."""
+    """The run made unknown what was known before and is not known for what is there now."""
     assert len(SPELLED) > 100
     for cause in SPELLED:
         word = cause.partition(": ")[0]

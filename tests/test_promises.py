@@ -1,4 +1,4 @@
-"""What first users and hostile readers found wrong: each line of `promises.yaml` has its tests."""
+"""Faults that first users and hostile readers found: each line of `promises.yaml` has its tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each reward sees of an ending, and what a policy makes of it (docs/reward.md)."""
+"""Each reward's view of an ending, and what a policy makes of it (docs/reward.md)."""
 
 import json
 from pathlib import Path

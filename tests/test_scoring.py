@@ -108,7 +108,7 @@ def test_what_a_run_leaves_as_a_record_is_no_escape(left: object):
 
 @pytest.mark.parametrize("left", [[], [{"id": 1}], [{"problem": "x"}], [3], {"a": 1}])
 def test_a_type_that_a_run_added_is_no_escape_however_it_is_called(tmp_path: Path, left: object):
-    """What a run leaves unreadable of the source `tables` is an entity of `source.tables`."""
+    """Anything a run leaves unreadable of the source `tables` is an entity of `source.tables`."""
     for name in ("source.tables", "source.source.tables", "other"):
         after = {**CLOSED, "source.tables": [], name: left}
         right = Verdict.MATCH if left == [] else Verdict.DIVERGE

@@ -1,4 +1,4 @@
-"""What is done and undone within a run: right at its ends, right in its answer, and caught."""
+"""Things done and undone within a run: right at its ends, right in its answer, and caught."""
 
 import re
 import sqlite3

@@ -142,7 +142,7 @@ def test_nothing_written_after_a_violation_makes_it_an_open_question(kind: str) 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_written_makes_it_open_where_all_else_is_allowed(kind: str) -> None:
-    """What was written may put back what was deleted, so that only the question is excluded."""
+    """Anything written may put back what was deleted, so that only the question is excluded."""
 
     @few
     @given(WRITES)

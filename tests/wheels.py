@@ -129,7 +129,7 @@ class Environment:
 
 
 def _needs(found: metadata.Distribution, extras: tuple[str, ...]) -> list[Requirement]:
-    """What it requires here, with these of its extras."""
+    """The requirements here, with these of its extras."""
     listed = [Requirement(each) for each in found.requires or ()]
     wanted = [{"extra": extra} for extra in ("", *extras)]
     return [

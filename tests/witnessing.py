@@ -37,7 +37,7 @@ def run(
 
 
 def witnessed(source: Source, what: str, sides: tuple[Capture, Capture], rest: str = "") -> str:
-    """What the clause against `what` (an operation and a type) says of the run it fails in.
+    """The sentence of the clause against `what` (an operation and a type) on the run it fails in.
 
     The same clause over the two ends alone holds. `rest` is the rest of the contract.
     """

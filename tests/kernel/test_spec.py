@@ -109,7 +109,7 @@ def test_many_random_expressions_have_them(seed: int, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("far", [math.inf, -math.inf, math.nan, 2.5, None, "b"])
 @pytest.mark.parametrize("op", ["<", ">="])
 def test_an_index_orders_infinite_numbers_with_others(far: Any, op: str) -> None:
-    """Of several infinite values only the first was looked at, as if they had no order."""
+    """Several infinite values: only the first was looked at, as if they had no order."""
     rows = {
         "order": [
             {

@@ -1,4 +1,4 @@
-"""What was judged before is judged again in few calls, through few modules."""
+"""A second judgement of the same takes few calls, through few modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What long work gave is kept piece by piece, and nothing else is ever taken for it."""
+"""Results of long work are kept piece by piece, and nothing else is ever taken for them."""
 
 import json
 from collections.abc import Iterator

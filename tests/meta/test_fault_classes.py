@@ -1,4 +1,4 @@
-"""What counts as a fault is told from what was seeded, never from what the evaluator says."""
+"""Faults are counted from what was seeded, never from what the evaluator says."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What `mutate` proposes closes the hole, and keeps the right run, as the text that is printed."""
+"""Proposals of `mutate` close the hole, and keep the right run, as the text that is printed."""
 
 from dataclasses import replace
 from pathlib import Path

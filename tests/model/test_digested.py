@@ -30,7 +30,7 @@ DOCS = st.lists(st.tuples(TEXTS, TEXTS, TEXTS), max_size=3)
 
 
 def told(value: Observed) -> Observed:
-    """What a capture says of the value that leaves long ones in the source."""
+    """The value as a capture has it that leaves long ones in the source."""
     is_wide = isinstance(value, str | bytes) and len(value) > 20
     return Digested.of(value) if is_wide else value  # type: ignore[arg-type]  # of these two
 

@@ -1,4 +1,4 @@
-"""What each kind of clause says, sentence by sentence of docs/design.md §3 and §4."""
+"""The meaning of each kind of clause, sentence by sentence of docs/design.md §3 and §4."""
 
 from __future__ import annotations
 

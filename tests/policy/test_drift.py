@@ -1,4 +1,4 @@
-"""What output-only scoring accepts: each kind of drift, as a contract and a run that fails it.
+"""Drift that output-only scoring accepts: each kind, as a contract and a run that fails it.
 
 The right run MATCHes. The wrong run ends in a state and with an answer that look right.
 """

@@ -1,4 +1,4 @@
-"""What a forbid clause and an authorization find, and what they say of what they cannot decide."""
+"""Findings of a forbid clause and an authorization, and their words where they cannot decide."""
 
 from __future__ import annotations
 

@@ -325,7 +325,7 @@ def test_one_more_forbidden_change_never_makes_another_acceptable(
 
 
 def adds_up(body: str, clause: str) -> bool:
-    """Whether the clause is about all the entities together, so that more may weigh less."""
+    """True if the clause is about all the entities together, so that more may weigh less."""
     own = body.split(f"id: {clause}", 1)[1].split("- ", 1)[0]
     return "them" in own or clause == "forbid-c"
 

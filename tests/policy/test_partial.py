@@ -1,4 +1,4 @@
-"""What partial knowledge leaves open: each case has a completion either way."""
+"""Cases that partial knowledge leaves open: each has a completion either way."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_a_value_is_read_where_it_is_there_in_one_way(
 
 @given(text=st.text(max_size=60), number=st.integers(0, 10**6))
 def test_no_text_around_a_number_makes_it_another_one(text: str, number: int) -> None:
-    """What is decided is the number that was written, or one that the text itself holds."""
+    """The number decided is the one that was written, or one that the text itself holds."""
     found = extracted(f"{text} paid {number} EUR.", "paid {number} EUR")
     assert found == number or isinstance(found, Unobserved)
 

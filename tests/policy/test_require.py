@@ -1,4 +1,4 @@
-"""What must change: every entity that is meant, and a change for each clause that wants one."""
+"""Required changes: every entity that is meant, and a change for each clause that wants one."""
 
 from __future__ import annotations
 

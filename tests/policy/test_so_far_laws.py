@@ -105,7 +105,7 @@ def so_far(
 
 @st.composite
 def ends(draw: st.DrawFn, states: list[Any]) -> list[Any]:
-    """What the run goes on to; often it undoes what it did."""
+    """The states that the run goes on to; often it undoes what it did."""
     known = st.sampled_from(states)
     return draw(st.lists(st.one_of(known, known, STATES), min_size=1, max_size=3))
 

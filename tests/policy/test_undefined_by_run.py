@@ -1,4 +1,4 @@
-"""What a run left undefined is on the run; what was undefined before decides nothing."""
+"""A run answers for what it left undefined; what was undefined before decides nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finding shows: values and comparisons in words, and the few rows behind them."""
+"""A finding's content: values and comparisons in words, and the few rows behind them."""
 
 from __future__ import annotations
 

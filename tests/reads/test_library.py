@@ -1,4 +1,4 @@
-"""What a contract lets its actor read: nothing else changes what anybody is told."""
+"""The state that a contract lets its actor read: nothing else changes what anybody is told."""
 
 from __future__ import annotations
 

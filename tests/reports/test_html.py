@@ -445,7 +445,7 @@ def test_an_open_frame_leaves_changes_open_and_says_why() -> None:
 def test_a_kept_template_that_is_damaged_is_compiled_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is kept beside our modules is a copy: never wrong, whatever becomes of it."""
+    """The copy kept beside our modules is only a copy: never wrong, whatever becomes of it."""
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(
         "statediff.reports.html.page.cache_from_source", lambda _: str(tmp_path / "x")

@@ -44,7 +44,7 @@ def public() -> str:
 
 @pytest.fixture
 def answer(opened: Any, tmp_path: Path) -> Any:
-    """What a page says of itself once it is given a trust file."""
+    """A function for what a page says of itself once it is given a trust file."""
 
     def ask(text: str, given: str) -> str:
         path = tmp_path / "page.html"

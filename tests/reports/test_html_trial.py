@@ -1,4 +1,4 @@
-"""What a trial's page adds to its bundle: trees, places to link to, the agent, its neighbors."""
+"""A trial's page adds to its bundle: trees, places to link to, the agent, its neighbors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moved, came or went in a list, where its many changed places are really that."""
+"""Items that moved, came or went in a list, if its many changed places are really that."""
 
 from __future__ import annotations
 

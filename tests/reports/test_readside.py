@@ -1,4 +1,4 @@
-"""What a run read, as its reports show it: per call, bounded, escaped, and blind where asked."""
+"""The reads of a run, as its reports show them: per call, bounded, escaped, blind where asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which states the history of a run tells, and of which types it cannot tell."""
+"""The states that the history of a run tells, and the types of which it cannot tell."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def shown(found: State, name: str = "thing") -> Any:
 
 
 def both(*parts: tuple[str, State], **rest: Any) -> Any:
-    """What is known of things where these sources deliver them, before and after."""
+    """The knowledge of things where these sources deliver them, before and after."""
     made = [
         capture(side, *(part(side, each, source) for source, each in parts))
         for side in ("before", "after")

@@ -1,4 +1,4 @@
-"""What the tests of suites share."""
+"""Fixtures that the tests of suites share."""
 
 from pathlib import Path
 

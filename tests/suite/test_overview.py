@@ -1,4 +1,4 @@
-"""What a dashboard asks of a store: the same counts, however they are cut."""
+"""A dashboard's questions to a store: the same counts, however they are cut."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the tests of the application layer share."""
+"""Fixtures that the tests of the application layer share."""
 
 import tempfile
 from pathlib import Path

@@ -114,7 +114,7 @@ def doors(
     pytester: pytest.Pytester,
     options: tuple[str, ...],
 ) -> dict[str, Door]:
-    """What makes one trial of an agent of the contract, by the name of the door."""
+    """The functions that make one trial of an agent of the contract, by the name of the door."""
 
     def by_command(agent: str) -> Judged:
         said = statediff("run", str(contract), "--agent", agent, "--sample-scans", "0", "--json")
@@ -352,7 +352,7 @@ def test_an_agent_cannot_end_the_run_of_others(statediff: Call, contract: Path) 
 
 
 def left_in(folder: Path, besides: str = "") -> list[str]:
-    """What is there still: files and processes."""
+    """The leftovers there: files and processes."""
     return [
         *(path.name for path in folder.iterdir() if path.name != besides),
         *map(str, inhabitants(str(folder))),

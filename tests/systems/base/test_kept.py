@@ -1,4 +1,4 @@
-"""What a server keeps of the states it was in, and where that ends."""
+"""The states that a server keeps of those it was in, and where that ends."""
 
 from __future__ import annotations
 

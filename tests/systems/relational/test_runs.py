@@ -64,7 +64,7 @@ def test_it_is_the_same_table(
 
 
 def test_wide_rows_are_not_held_either(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 48 MB in any order, neither the order nor the number of rows makes us hold a half."""
+    """Rows of 48 MB in any order: neither their order nor their number makes us hold a half."""
     monkeypatch.setattr(runs, "HELD_BYTES", 1024 * 1024)
     monkeypatch.setattr(schema, "_tables", schema.Encoded())
     rows = ({"id": at * 7919 % 3001, "code": "x" * 16_000, "what": at} for at in range(3001))

@@ -24,7 +24,7 @@ def database(path: Path, script: str, page_size: int = 4096, auto_vacuum: int = 
 
 
 def has_search(module: str) -> bool:
-    """Whether this SQLite has the search of that name."""
+    """True if this SQLite has the search of that name."""
     with closing(sqlite3.connect(":memory:")) as connection:
         found = connection.execute("SELECT 1 FROM pragma_module_list WHERE name = ?", (module,))
         return found.fetchone() is not None

@@ -1,4 +1,4 @@
-"""What SQLite does after a change is explained with it; harm that looks like it is not."""
+"""SQLite's own changes after a change are explained with it; harm that looks like it is not."""
 
 from __future__ import annotations
 

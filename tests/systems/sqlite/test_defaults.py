@@ -1,4 +1,4 @@
-"""What is outside the boundary of every SQLite database by default, and what is not."""
+"""The default boundary of every SQLite database: what is outside, and what is not."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ class Beside:
         return take([one], LayeredChunks(self.store), clock, self.capture, "after").parts[0]
 
     def check(self):
-        """What is read by pages, which is what a scan reads, to the last difference."""
+        """The state read by pages, which is what a scan reads, to the last difference."""
         found, scan = self.read(), self.read(by_pages=False)
         assert found == scan
         assert found.state.digest() == scan.state.digest()

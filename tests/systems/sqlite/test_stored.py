@@ -1,4 +1,4 @@
-"""What SQLite's NUMERIC columns hold is the decimal that was written, and nothing is lost."""
+"""SQLite's NUMERIC columns hold the decimal that was written, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def work(path: Path, draw: random.Random, count: int) -> None:
 
 
 def oracle(path: Path) -> list[str]:
-    """What SQLite itself says of a file that it opens for an application."""
+    """SQLite's own findings in a file that it opens for an application."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         try:
             said = [str(row[0]) for row in db.execute("PRAGMA integrity_check")]

@@ -1,4 +1,4 @@
-"""What a run undid is witnessed with its transaction: SQLite."""
+"""Changes that a run undid are witnessed with their transaction: SQLite."""
 
 import sqlite3
 from contextlib import closing

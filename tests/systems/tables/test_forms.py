@@ -19,7 +19,7 @@ DAYS = [dt.datetime.fromisoformat(f"2026-01-0{day}T09:00:00") for day in (1, 2)]
 
 
 def verdict(before: Path, after: Path) -> Verdict:
-    """Of the pair, and of a kept judge."""
+    """The verdict of the pair, and of a kept judge."""
     pair = statediff.judge(NOOP, before, after).verdict
     assert statediff.Judge(NOOP, before).score(after).verdict is pair
     return pair

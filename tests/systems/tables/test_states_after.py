@@ -1,4 +1,4 @@
-"""What a run leaves in JSON tables is judged, however it is written, and whatever is missing."""
+"""JSON tables left by a run are judged, however they are written, and whatever is missing."""
 
 from __future__ import annotations
 
