@@ -83,7 +83,7 @@ class Redact(Arguments):
 
 
 class Membership(Arguments):
-    """What becomes of somebody in a room."""
+    """A change of somebody's membership of a room."""
 
     room: Room
     user: Word
@@ -102,7 +102,7 @@ class Powers(Arguments):
 
 
 class Settings(Arguments):
-    """What a room says of itself; what is left out stays."""
+    """Settings of a room; what is left out stays."""
 
     room: Room
     name: Word | None = None

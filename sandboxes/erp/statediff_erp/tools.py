@@ -78,7 +78,7 @@ class New(Arguments):
 
 
 class Changed(Arguments):
-    """What some records are from now on."""
+    """New values of some records."""
 
     model: Model
     records: Numbers

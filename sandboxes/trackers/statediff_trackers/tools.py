@@ -34,7 +34,7 @@ class One(Arguments):
 
 
 class Fields(Arguments):
-    """What an issue says of itself; what is left out stays as it is."""
+    """Values of an issue; what is left out stays as it is."""
 
     title: Word | None = None
     status: Word | None = None

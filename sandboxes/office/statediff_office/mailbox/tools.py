@@ -86,7 +86,7 @@ class Named(Arguments):
 
 
 class Subscribed(Arguments):
-    """Whether a folder is in the list of subscriptions."""
+    """A folder's presence in the list of subscriptions."""
 
     folder: Folder
     subscribed: bool
