@@ -104,7 +104,7 @@ class Box(ABC):
 
     @abstractmethod
     def ended(self, seconds: float = END_SECONDS) -> Hashable | None:
-        """End its server; its data, for `Machine.run` to begin over once this is removed.
+        """End its server and return its data, for `Machine.run` to begin over once this is removed.
 
         None where the server did not end well when it was asked to. Raises `SandboxError`.
         """

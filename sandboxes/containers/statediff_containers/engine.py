@@ -256,7 +256,7 @@ class Container(Box):
         remove(self._sockets)
 
     def ended(self, seconds: float = END_SECONDS) -> Volume | None:
-        """End its server; its one volume as written, which stays when the container is removed.
+        """End its server and return its one volume, which stays when the container is removed.
 
         None where the server did not end well when it was asked to. Raises `SandboxError`.
         """

@@ -223,7 +223,7 @@ class Look:
 
     @cached_property
     def _listing(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-        """The lists of tables and of sequences; asked at once."""
+        """The lists of tables and of sequences; both asked at once."""
         with self.connection.pipeline():
             tables = self.connection.execute(_DEFINITIONS.encode())
             sequences = self.connection.execute(_SEQUENCE_FILES.encode())
