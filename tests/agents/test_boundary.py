@@ -1,4 +1,4 @@
-"""An isolated program finds nothing of the machine, of the evaluator and of another trial.
+"""An isolated program finds nothing of the machine, of the evaluator or of another trial.
 
 As root and as an ordinary user; each test sets up what there would be to find, and shows that it is
 found without isolation where that is cheap.

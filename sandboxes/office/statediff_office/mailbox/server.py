@@ -186,7 +186,7 @@ class Mailbox:
         }
 
     def contents(self) -> dict[str, str]:
-        """The contents of all messages there were, by digest; at most `MAX_DUMP_BYTES` of it."""
+        """The contents of all messages there were, by digest; at most `MAX_DUMP_BYTES` of them."""
         left, found = MAX_DUMP_BYTES, {}
         for _, raw, digest in self._contents.values():
             if digest not in found and len(raw) <= left:

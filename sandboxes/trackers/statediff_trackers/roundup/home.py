@@ -41,7 +41,7 @@ _SECRETS: Final = ("secret", "password", "key", "token")
 
 
 class Home:
-    """The tracker's files, as they are when they are asked."""
+    """The tracker's files, as they are when this is asked."""
 
     def __init__(self, folder: Path, own: frozenset[str] = frozenset()) -> None:
         self.folder = folder
