@@ -1,13 +1,16 @@
-"""Drafts of two or three recorded right runs, on the runs of the same task that were held out.
+"""Drafts of two or three right runs, on the runs of the same task that were held out.
 
     python -m lab.benchmarks.drafts agent-diff linear CASES/agent-diff [--examples 2] [--seed 0]
     python -m lab.benchmarks.drafts tau2 retail CASES/tau2
+    python -m lab.benchmarks.drafts shipped '*' contracts        # in .packs: needs all servers
 
-Of each task so many runs are drawn that its suite passes and its contract matches; the suite's
-contracts were written by hand. Each run's two states are files of JSON, and a contract is drafted
-from them as `init --after` does, without a line by hand. It judges every other run of the task,
-and what it says is held against what the contract by hand says: apart of the runs that are right
-by it, and of those that are wrong.
+Of each task so many runs are drawn that its suite passes and its contract matches; the contracts
+were written by hand. Each recorded run's two states are files of JSON, and a contract is drafted
+from them as `init --after` does, without a line by hand. A shipped task's agents run live, the
+right ones three times, and an example is taken of each in turn: one program's runs show one way.
+The draft judges every other run of the task, and what it says is held against what the contract by
+hand says: apart of the runs that are right by it, of those whose states are wrong, and of those
+that are wrong in calls or answer alone, of which a draft from states says nothing.
 """
 
 from __future__ import annotations
@@ -16,20 +19,19 @@ import argparse
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from statediff_lab.importers.recorded import (
     BadLine,
-    Labels,
     Prepared,
-    RecordedRun,
     Suite,
-    TaskId,
     open_suite,
     parse,
     read_lines,
@@ -39,17 +41,23 @@ from statediff_lab.statistics.draws import lot
 
 from statediff.contract.document.refinement import refine
 from statediff.contract.document.schemafile import parse_schema_file
-from statediff.contract.file import parse_contract
+from statediff.contract.file import load_contract, parse_contract
 from statediff.errors import UsageError
-from statediff.kernel import evaluate
+from statediff.kernel import TrialFacts
+from statediff.meta.cases import read_cases
 from statediff.meta.reference import Reference
 from statediff.model.readings import Capture
-from statediff.model.verdict import Truth, Verdict
+from statediff.model.trace import NoAnswer, Trace
+from statediff.model.verdict import Judgement, Truth, Verdict
 from statediff.reports.interview import Question
+from statediff.suite.campaign import SandboxPool
 from statediff.workspace import drafts
 from statediff.workspace.inputs import Refinements, capture_pair, one_capture, unrefined
 from statediff.workspace.interview import Answers, interview
+from statediff.workspace.references import live_references
 
+REPEATS: Final = 3
+"""How often each right agent of a shipped task runs."""
 SHOWN: Final = 3
 ONCE: Final = {"agent-diff": ("issues", "identifier")}
 """What is given once: a run that gives one again began with another state than is recorded."""
@@ -59,6 +67,7 @@ class Held(NamedTuple):
     """One run that no draft was made from, with the verdicts of three contracts."""
 
     run: str
+    kind: str
     by_hand: str
     drafted: str
     asked: str
@@ -78,60 +87,98 @@ class Tried:
 
 @dataclass(frozen=True)
 class Known:
-    """A recorded run with the verdict of the contract by hand."""
+    """A run, and what the contract by hand says of it."""
 
-    run: RecordedRun
-    labels: Labels
-    trial: Prepared
-    verdict: Verdict
+    run: Reference
+    judgement: Judgement
+    is_example: bool
+    """Whether an owner would show it as a right run."""
+    turn: int = 0
+    """How often its agent ran before."""
+    is_live: bool = False
 
     @property
-    def is_example(self) -> bool:
-        """True if an owner would show it as a right run."""
-        return self.labels.official is True and self.verdict is Verdict.MATCH
+    def kind(self) -> str:
+        """How it is counted; empty where nothing decides it."""
+        if self.judgement.verdict is not Verdict.DIVERGE:
+            return "right" * (self.judgement.verdict is Verdict.MATCH)
+        return "wrong" if self.judgement.outcome is Verdict.DIVERGE else "aside"
 
 
-def known_runs(suite: Suite, domain: str) -> dict[TaskId, list[Known]]:
+def known_runs(suite: Suite, domain: str) -> dict[str, list[Known]]:
     """The runs of each task, judged by the contract by hand."""
-    found: dict[TaskId, list[Known]] = defaultdict(list)
+    found: dict[str, list[Known]] = defaultdict(list)
     for line in (ln for f in suite.files if f.domain == domain for ln in read_lines(f.path)):
         if isinstance(line, BadLine):
             continue
         run, labels = suite.run(domain, parse(line))
         trial = suite.prepare(run)
         if suite.name not in ONCE or not is_torn(suite.name, trial):
-            verdict = _verdict(trial, trial.before, trial.after)
-            found[run.task].append(Known(run, labels, trial, verdict))
+            one = Reference(
+                run.run_id,
+                trial.contract,
+                before=trial.before,
+                after=trial.after,
+                trace=trial.trace,
+                answer=trial.answer,
+                timeline=None,
+                facts=TrialFacts.offline(),
+            )
+            said = one.judged()
+            is_right = labels.official is True and said.verdict is Verdict.MATCH
+            found[str(run.task)].append(Known(one, said, is_right))
     return found
 
 
-def _verdict(trial: Prepared, before: Capture, after: Capture) -> Verdict:
-    said = evaluate(trial.contract, before, after, trace=trial.trace, answer=trial.answer)
-    return said.judgement.verdict
+def shipped(folder: Path, packs: str = "*") -> list[Path]:
+    """The contracts of tasks in which something is to be done, and that have agents."""
+    found = sorted(folder.glob(f"{packs}/*/contract.yaml"))
+    some = [path for path in found if read_cases(path.parent).agents]
+    return [path for path in some if not load_contract(path).content.noop]
+
+
+def live_runs(path: Path, repeats: int) -> list[Known]:
+    """The runs of a shipped task's agents, the right ones so often."""
+    file, cases = load_contract(path), read_cases(path.parent)
+    wrong = [agent for agent in cases.agents if agent not in cases.references]
+    turns = [(n, agent) for n in range(repeats) for agent in cases.references]
+    turns += [(0, agent) for agent in wrong]
+    with closing(SandboxPool()) as pool:
+        runs = live_references(file, path, [agent for _, agent in turns], pool)
+        named = [replace(r, name=f"{r.name} {n}") for r, (n, _) in zip(runs, turns, strict=True)]
+    said = [(run, run.judged()) for run in named]
+    return [
+        Known(run, judged, judged.verdict is Verdict.MATCH, turn, is_live=True)
+        for (run, judged), (turn, _) in zip(said, turns, strict=True)
+    ]
 
 
 def is_torn(suite: str, trial: Prepared) -> bool:
-    """True if the run began with another state than the recorded one."""
+    """Whether the run began with another state than the recorded one."""
     (table, given), ends = ONCE[suite], (trial.before.parts[0], trial.after.parts[0])
     first, last = ({k: r[given] for k, r in end.state.tables[table].rows()} for end in ends)
     return bool({last[key] for key in last.keys() - first.keys()} & {*first.values()})
 
 
-def tried(runs: Sequence[Known], count: int, seed: int, *, asks: bool) -> Tried | None:
+def tried(
+    task: str, runs: Sequence[Known], count: int, seed: int, *, asks: str | None
+) -> Tried | None:
     """The draft of so many right runs, on the others; None where there are too few."""
-    right = sorted((k for k in runs if k.is_example), key=lambda k: lot(seed, "run", k.run.run_id))
+    right = sorted(
+        (k for k in runs if k.is_example), key=lambda k: (k.turn, lot(seed, "run", k.run.name))
+    )
     examples = right[:count]
     held = [each for each in runs if each not in examples]
     if len(examples) < count or not held:
         return None
-    found = Tried(str(runs[0].run.task))
+    found = Tried(task)
     with tempfile.TemporaryDirectory(prefix="statediff-drafts-") as named:
         folder = Path(named)
         try:
             drafted = draft_of_runs(folder, examples)
         except UsageError as error:
             return Tried(found.task, error=str(error))
-        owner = Owner(folder, examples[0])
+        owner = Owner(folder, examples[0], says_no=asks == "no")
         end = interview(drafted, Answers(), owner.answer)[0] if asks else drafted
         found.questions = owner.asked
         file, asked = (
@@ -139,81 +186,105 @@ def tried(runs: Sequence[Known], count: int, seed: int, *, asks: bool) -> Tried 
         )
         refined = drafts.refinements_of(drafted.schema_text)
         for each in held:
-            pair = _pair(folder, each, refined)
-            said = evaluate(file, *pair).judgement
+            run = _as_read(folder, each, refined)
+            said = replace(run, contract=file).judged()
             broken = [f for f in said.findings if f.truth is not Truth.HOLDS][:SHOWN]
             why = "; ".join(f"{f.clause}: {f.sentence}" for f in broken)
-            after = evaluate(asked, *pair).judgement
-            told = [v.value for v in (each.verdict, said.verdict, after.verdict)]
-            found.held.append(Held(each.run.run_id, told[0], told[1], told[2], why))
+            after = replace(run, contract=asked).judged()
+            told = [v.verdict.value for v in (each.judgement, said, after)]
+            found.held.append(Held(run.name, each.kind, *told, why))
     return found
 
 
 class Owner:
     """Who wrote the contract by hand: says yes where it matches all that *yes* lets pass."""
 
-    def __init__(self, folder: Path, example: Known) -> None:
-        self._folder, self._trial = folder, example.trial
-        [part] = self._trial.before.parts
-        self._source = part.reading.source
-        text = schema_yaml("recorded", part.state.schema)
-        self._refined = refine(parse_schema_file(text, "schema.yaml"), self._source)
+    def __init__(self, folder: Path, example: Known, *, says_no: bool) -> None:
+        self._folder, self._run, self._is_live = folder, example.run, example.is_live
+        self._says_no = says_no
         self.asked: list[str] = []
 
     def answer(self, _number: int, _count: int, question: Question) -> bool:
-        is_yes = all(map(self._passes, question.runs))
+        is_yes = not self._says_no and all(map(self._passes, question.runs))
         self.asked.append(f"{'yes' if is_yes else 'no'}: {question.asks}")
         return is_yes
 
     def _passes(self, run: Reference) -> bool:
+        pair = (run.before, run.after) if self._is_live else self._reread(run)
+        one = replace(self._run, before=pair[0], after=pair[1])
+        return one.judged().verdict is Verdict.MATCH
+
+    def _reread(self, run: Reference) -> tuple[Capture, Capture]:
+        [part] = self._run.before.parts
+        source, text = part.reading.source, schema_yaml("recorded", part.state.schema)
+        refined = refine(parse_schema_file(text, "schema.yaml"), source)
         before, after = (self._folder / f"asked-{moment}.json" for moment in ("before", "after"))
         before.write_bytes(tables_json(run.before)[0][1])
         after.write_bytes(tables_json(run.after)[0][1])
-        first, last = ([f"{self._source}={path}"] for path in (before, after))
-        pair = capture_pair(first, last, lambda _: self._refined, alike=False)
-        return _verdict(self._trial, *pair) is Verdict.MATCH
+        first, last = ([f"{source}={path}"] for path in (before, after))
+        return capture_pair(first, last, lambda _: refined, alike=False)
 
 
 def draft_of_runs(folder: Path, examples: Sequence[Known]) -> drafts.Drafted:
-    """The draft that `init` makes of the runs' states."""
+    """What `init` drafts from the runs' states, and `watch --draft` from runs that are live."""
 
     def read(refined: Refinements) -> drafts.Examples:
-        return drafts.Examples(tuple(drafts.SeenRun(*_pair(folder, e, refined)) for e in examples))
+        runs = (_as_read(folder, each, refined) for each in examples)
+        return drafts.Examples(tuple(drafts.SeenRun(r.before, r.after, r.timeline) for r in runs))
 
+    if examples[0].is_live:
+        return drafts.draft_of("drafts/live", read(unrefined))
     first = [_file(folder, examples[0], "before")]
     return drafts.draft("drafts/recorded", read, lambda: one_capture(first, unrefined))
 
 
-def _pair(folder: Path, run: Known, refined: Refinements) -> tuple[Capture, Capture]:
+def _as_read(folder: Path, run: Known, refined: Refinements) -> Reference:
+    """The run as a draft is made of it and judges it."""
+    if run.is_live:
+        return run.run
     before, after = ([_file(folder, run, moment)] for moment in ("before", "after"))
-    return capture_pair(before, after, refined, alike=refined is unrefined)
+    pair = capture_pair(before, after, refined, alike=refined is unrefined)
+    trace = Trace(cause="no trace was given")
+    return replace(
+        run.run, before=pair[0], after=pair[1], trace=trace, answer=NoAnswer("none was given")
+    )
 
 
 def _file(folder: Path, run: Known, moment: str) -> str:
     """A state of the run as a JSON file, made when it is first asked for."""
-    path = folder / f"{lot(0, 'file', run.run.run_id)}-{moment}.json"
+    path = folder / f"{lot(0, 'file', run.run.name)}-{moment}.json"
     if not path.exists():
-        [(_, content)] = tables_json(getattr(run.trial, moment))
+        [(_, content)] = tables_json(getattr(run.run, moment))
         path.write_bytes(content)
     return f"app={path}"
 
 
 def work(asked: argparse.Namespace, number: int) -> list[Tried]:
     """Every so many-th task of a domain."""
-    known = sorted(known_runs(open_suite(asked.suite, asked.folder), asked.domain).items())
-    wanted = [runs for task, runs in known if not asked.task or task.name in asked.task]
-    mine = wanted[number :: asked.jobs]
-    found = (tried(runs, asked.examples, asked.seed, asks=asked.ask) for runs in mine)
-    return [each for each in found if each is not None]
+    mine = islice(_tasks(asked), number, None, asked.jobs)
+    every = (tried(t, runs(), asked.examples, asked.seed, asks=asked.ask) for t, runs in mine)
+    return [each for each in every if each is not None]
+
+
+def _tasks(asked: argparse.Namespace) -> Iterator[tuple[str, Callable[[], Sequence[Known]]]]:
+    """The name of each task that is wanted, and its runs."""
+    every: dict[str, Callable[[], Sequence[Known]]] = {}
+    if asked.suite == "shipped":
+        for path in shipped(asked.folder, asked.domain):
+            every["/".join(path.parts[-3:-1])] = partial(live_runs, path, REPEATS)
+    else:
+        known = known_runs(open_suite(asked.suite, asked.folder), asked.domain)
+        every = {task: partial(list, runs) for task, runs in known.items()}
+    return ((t, every[t]) for t in sorted(every) if not asked.task or t in asked.task)
 
 
 def lines(every: Sequence[Tried]) -> Iterator[str]:
     """The figures, and each run on which the two contracts do not agree."""
     held = [run for each in every for run in each.held]
     yield f"{len(every)} tasks, {sum(bool(e.error) for e in every)} not drafted"
-    for verdict, kind in (("MATCH", "right"), ("DIVERGE", "wrong")):
-        those = [run for run in held if run.by_hand == verdict]
-        told = (sum(r.drafted == verdict for r in those), sum(r.asked == verdict for r in those))
+    for kind in ("right", "wrong", "aside"):
+        those = [run for run in held if run.kind == kind]
+        told = (sum(r[n] == r.by_hand for r in those) for n in (3, 4))
         of = len(those)
         same = (f"{n} of {of} ({n / max(1, of):.1%})" for n in told)
         yield f"{kind}: {' by default, '.join(same)} after the answers"
@@ -226,18 +297,18 @@ def lines(every: Sequence[Tried]) -> Iterator[str]:
                 said = (
                     f"{run.by_hand} by hand, {run.drafted} drafted, {run.asked} after the answers"
                 )
-                yield f"{each.task} {run.run}: {said}: {run.why}"
+                yield f"{each.task} {run.run} ({run.kind}): {said}: {run.why}"
 
 
 def main() -> None:
-    """Do what the command line asks for."""
+    """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("suite", "domain"):
         parser.add_argument(name)
     parser.add_argument("folder", type=Path)
     for name, number in (("--examples", 2), ("--seed", 0), ("--jobs", 2)):
         parser.add_argument(name, type=int, default=number)
-    parser.add_argument("--ask", action="store_true", help="also with the answers of its owner")
+    parser.add_argument("--ask", choices=("owner", "no"), help="also with such answers")
     parser.add_argument("--task", action="append", help="only this one; repeatable")
     asked = parser.parse_args()
     with ProcessPoolExecutor(asked.jobs) as pool:

@@ -1,9 +1,9 @@
 """Two owners answer the questions of one draft, each by a rule, and their contracts are compared.
 
-    python -m lab.benchmarks.owners [TASK ...] [--jobs N]
+    python -m lab.benchmarks.owners [TASK ...] [--jobs N]        # in .packs: needs all servers
 
-Ada is careful, Ben is easy; their rules were written before any draft was asked about. Of each
-shipped task a contract is drafted from two right runs, two ways where it has two right agents. Both
+Ada is careful, Ben is easy; their rules were written before any draft was asked about. Of every
+third shipped task in the order of names a contract is drafted from a run of each right agent. Both
 answer the same questions, at most six. What they end with is compared as `statediff agree` does: on
 the runs of all the task's agents, and on faults seeded into the right ones.
 """
@@ -14,22 +14,19 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
+from pathlib import Path
 from typing import Final, NamedTuple
 
-from statediff.contract.file import ContractFile, load_contract, parse_contract
+from lab.benchmarks.drafts import live_runs, shipped
+from statediff.contract.file import ContractFile, parse_contract
 from statediff.errors import UsageError
 from statediff.meta.agree import compare_contracts, with_faults
-from statediff.meta.cases import read_cases
-from statediff.packs import contract_folder, packs_folders
 from statediff.reports.interview import Question
-from statediff.suite.campaign import SandboxPool
 from statediff.workspace import drafts
 from statediff.workspace.interview import Answers, interview
-from statediff.workspace.references import live_references
 
 SAMPLE: Final = 20
-PACKS: Final = ("accounts", "helpdesk", "payments", "shop")
+FOLDER: Final = Path("contracts")
 
 
 def ada(_question: Question) -> bool:
@@ -55,23 +52,18 @@ class Compared(NamedTuple):
 
 
 def compared(task: str) -> Compared:
-    """The contracts that the two owners end with, compared."""
-    folder = contract_folder(task)
-    file, cases = load_contract(folder.contract), read_cases(folder.contract.parent)
-    with closing(SandboxPool()) as pool:
-        runs = [*live_references(file, folder.contract, cases.agents, pool)]
-        right = [run for run in runs if run.name in cases.references[:2]]
-        if len(right) == 1:
-            right += live_references(file, folder.contract, cases.references[:1], pool)
-    seen = tuple(drafts.SeenRun(run.before, run.after, run.timeline) for run in right)
+    """What the two owners end with, compared."""
+    known = live_runs(FOLDER / task / "contract.yaml", 1)
+    seen = (each.run for each in known if each.is_example)
+    runs = tuple(drafts.SeenRun(run.before, run.after, run.timeline) for run in seen)
     try:
-        drafted = drafts.draft_of("drafts/first", drafts.Examples(seen))
+        drafted = drafts.draft_of("drafts/first", drafts.Examples(runs))
     except UsageError as error:
         return Compared(task, 0, 0, 1, (str(error),))
     said: list[dict[str, bool]] = []
     first, second = (_answered(drafted, rule, said) for rule in (ada, ben))
     asked = said[0].keys() & said[1].keys()
-    found = compare_contracts(first, second, with_faults(runs, 0, SAMPLE))
+    found = compare_contracts(first, second, with_faults([each.run for each in known], 0, SAMPLE))
     return Compared(
         task,
         len(asked),
@@ -96,10 +88,8 @@ def _answered(
 
 
 def tasks() -> list[str]:
-    """The shipped tasks of some packs, but those that ask for nothing to be done."""
-    [root] = packs_folders("contracts")
-    found = (path.parent for pack in PACKS for path in (root / pack).glob("*/contract.yaml"))
-    return sorted(f"{f.parent.name}/{f.name}" for f in found if not f.name.startswith("refuse"))
+    """Every third shipped task in which something is to be done."""
+    return [path.parent.relative_to(FOLDER).as_posix() for path in shipped(FOLDER)[::3]]
 
 
 def main() -> None:
