@@ -225,7 +225,9 @@ def seen_in(seen: Examples, sandbox: str | None, base: Capture | None) -> Seen:
     )
     unread = _unread([run.before for run in seen.every] or captures)
     unseen = {name: why for name, why in _unseen(*captures).items() if name not in unread}
-    return Seen(schema, sources, right, idle, sandbox, unseen, unread, used)
+    ends = [run.after.history for run in seen.right]
+    followed = [each for each in sources if ends and not any(end.gap(each) for end in ends)]
+    return Seen(schema, sources, right, idle, sandbox, unseen, unread, used, followed)
 
 
 def _run(seen: SeenRun) -> Run:
@@ -324,6 +326,17 @@ def _unseen(*captures: Capture) -> dict[str, str]:
 
 
 def _approved(drafted: Drafted) -> Drafted:
+    """The draft as its judge approves it, if need be without a look at what was undone."""
+    try:
+        return _tested(drafted)
+    except UsageError:
+        if not drafted.draft.seen.followed:
+            raise
+    seen = replace(drafted.draft.seen, followed=())
+    return _tested(replace(drafted, draft=replace(drafted.draft, seen=seen)))
+
+
+def _tested(drafted: Drafted) -> Drafted:
     """The draft, with what tells wrong runs from right ones; `UsageError` where nothing does."""
     if not drafted.draft.clauses:
         return drafted

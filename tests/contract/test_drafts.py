@@ -33,7 +33,8 @@ from statediff.workspace.inputs import one_capture, unrefined
 from statediff.workspace.interview import FILE, MOST, Answers, answers_in, interview
 from tests.contract.applications import RIGHT, Application, BusyApplication
 from tests.contract.drafts import drafted, judged, tried
-from tests.judging import capture, part, state
+from tests.histories import seen, told
+from tests.judging import capture, part, state, user
 
 _STAMP = re.compile(r"(\bat|_at|modified|created)$")
 SAMPLE = (6, 17, 25, 38, 98)
@@ -364,6 +365,44 @@ def test_texts_that_differ_around_a_token_have_a_shape_and_free_text_has_none() 
     assert shape(["tok-a1", "tok-ab2"]) == r"tok-[a-z0-9]{1,6}"
     assert shape(["call Ada", "call Bob"]) is None
     assert shape(["#EB5757", "#000000"]) == "#[0-9A-Fa-f]{6}", "a color, in either case"
+
+
+WORDED: dict[str, tuple[str, object]] = {
+    "one": ("CHG-118 moves to 19 May.", {"to": "ada", "cc": [], "as": "a note"}),
+    "two": ("New date of CHG-118: 19 May!", {"to": "ada", "cc": [], "as": "words"}),
+    "third": ("On 19 May, by CHG-118", {"to": "ada", "cc": [], "as": "it is"}),
+    "other-day": ("On 12 May, by CHG-118", {"to": "ada", "cc": [], "as": "it is"}),
+    "to-more": ("On 19 May, by CHG-118", {"to": "ada", "cc": ["eve"], "as": "it is"}),
+}
+
+
+def test_other_words_name_the_same_numbers_and_other_values_are_alike_inside(
+    tmp_path: Path,
+) -> None:
+    ends = {}
+    for name, rows in {"none": None, **WORDED}.items():
+        letters = [] if rows is None else [{"id": "i2", "text": rows[0], "head": rows[1]}]
+        old = {"id": "i1", "text": "x", "head": {"to": "bob", "cc": [], "as": "old"}}
+        (tmp_path / f"{name}.json").write_text(json.dumps({"letter": [old, *letters]}))
+        ends[name] = [f"app={tmp_path / name}.json"]
+    file = drafted(tmp_path / "task", ends["none"], [*ends["one"], *ends["two"]])
+    found = {name: judged(file, tmp_path / "task", ends["none"], ends[name]) for name in WORDED}
+    assert [name for name, said in found.items() if said == "MATCH"] == ["one", "two", "third"]
+
+
+def test_a_history_that_all_right_runs_show_whole_is_required_if_they_undid_nothing() -> None:
+    first, raised, last = (
+        state({"user": [user(1, role, name)]})
+        for role, name in (("user", "Ada"), ("admin", "Ada"), ("user", "Bea"))
+    )
+    before = capture("before", part("before", first))
+    end = capture("after", part("after", last))
+    plain, undone = (told(end, ("db", seen("db", way))) for way in ((last,), (raised, last)))
+    for right, verdict in ((plain, "DIVERGE"), (undone, "MATCH")):
+        found = draft_of("drafts/first", Examples((SeenRun(before, right),) * 2)).draft
+        assert ("history: required" in found.text) is (right is plain)
+        file = parse_contract(found.text.encode(), "contract.yaml")
+        assert evaluate(file, before, undone).judgement.verdict.value == verdict
 
 
 def asking(found: dict[str, list[str]], yes: Sequence[str]) -> tuple[Drafted, Answers, list[str]]:

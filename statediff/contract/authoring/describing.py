@@ -97,14 +97,13 @@ class Saying:
         first, is_same = cells[0].value, all(same(cells[0].value, c.value) for c in cells[1:])
         chosen = self._chosen(spec, name, steps, cells, is_same=is_same)
         is_partial = len(cells) < len(self.change.members)
+        if chosen is None and (parts := self._parts(name, steps, cells, is_same=is_same)):
+            for inner, held in parts:
+                self.add(name, (*steps, *inner), held)
+            return
         if chosen is None and is_same:
-            nested = as_nested(first) if self._is_json(name) else first
-            if isinstance(nested, Map | tuple) and self._is_kept_inside(cells[0], nested):
-                for inner, leaf in leaves(nested):
-                    self.add(name, (*steps, *inner), [Cell(c.member, leaf) for c in cells])
-                return
             if not is_partial:
-                self._pin(path, spec, name, steps, first, nested)
+                self._pin(path, spec, name, steps, first)
                 return
             read, said = expression_path(self.of, name, steps), expression(first)
             chosen = [f"{read} == {said}"] if read and said and not steps else []
@@ -117,21 +116,30 @@ class Saying:
             chosen = [] if steps else [f"(new.{own} == it.{own} or {' and '.join(chosen)})"]
         (self.inner if steps else self.conditions).extend(chosen)
 
-    def _pin(
-        self,
-        path: str,
-        spec: Field | None,
-        name: str,
-        steps: Steps,
-        value: Observed,
-        nested: Observed,
-    ) -> None:
+    def _parts(
+        self, name: str, steps: Steps, cells: Sequence[Cell], *, is_same: bool
+    ) -> list[tuple[Steps, list[Cell]]]:
+        """The places inside values that differ, or of which the application chose one."""
+        values = [self._nested(name, steps, cell.value) for cell in cells]
+        inside = [dict(leaves(v)) for v in values if isinstance(v, Map | tuple)]
+        if len(inside) < len(cells) or any(each.keys() != inside[0].keys() for each in inside):
+            return []
+        if () in inside[0] or (is_same and not self._is_kept_inside(cells[0], values[0])):
+            return []
+        pairs = list(zip(cells, inside, strict=True))
+        return [(at, [Cell(cell.member, of[at]) for cell, of in pairs]) for at in inside[0]]
+
+    def _nested(self, name: str, steps: Steps, value: Observed) -> Observed:
+        return as_nested(value) if self._is_json(name) and not steps else value
+
+    def _pin(self, path: str, spec: Field | None, name: str, steps: Steps, value: Observed) -> None:
         """Says that the value is there again; what cannot be written out, as far as it can."""
         written = yaml_value(value, self._is_json(name) and not steps)
         read = expression_path(self.of, name, steps)
         if written is not None:
             self.pins.append((path, written))
-            if isinstance(value, str) and not steps and not isinstance(nested, Map | tuple):
+            is_text = isinstance(value, str) and self._nested(name, steps, value) is value
+            if is_text and not steps:
                 self.texts.append(f"{self.of}.{name_text(name)} == {expression(value)}")
         elif has_words(value) and read is not None:
             is_nullable = spec is None or spec.is_nullable
@@ -254,7 +262,8 @@ class Saying:
             if pattern is not None:
                 return [f"{guard}matches({read}, {_quoted(pattern)})"]
             said = says_something(read, is_nullable=bool(guard))
-            return [said] if all(map(has_words, texts)) else []
+            named = [f"contains({read}, {_quoted(each)})" for each in self._names(texts)]
+            return [said, *named] if all(map(has_words, texts)) else []
         if steps:
             return []
         if all(isinstance(value, datetime) for value in values):
@@ -262,6 +271,12 @@ class Saying:
         if all(isinstance(v, int | Decimal) and not isinstance(v, bool) for v in values):
             return self._counted(read, guard, name, cells)
         return []
+
+    def _names(self, texts: Sequence[str]) -> list[str]:
+        """Numbers, dates and codes that all texts of the task name, though in other words."""
+        found = [{each.strip(_MARKS) for each in text.split()} for text in texts]
+        common = set.intersection(*found) if self.change.is_common else set[str]()
+        return sorted(each for each in common if len(each) > 1 and any(map(str.isdigit, each)))
 
     def _alike(self, name: str, cells: Sequence[Cell]) -> str | None:
         """A field of the row before it, which has a bound of its own, and holds the same."""
@@ -316,6 +331,7 @@ def _number(value: Observed) -> Decimal:
     return Decimal(value) if is_number else Decimal("-Infinity")  # type: ignore[arg-type]  # a number
 
 
+_MARKS: Final = ".,;:!?()[]<>\"'`*_"
 _MOST: Final = Decimal("Infinity")
 SLACK: Final = 2
 """Seconds by which a clock of whole seconds, or of another machine, may be apart."""

@@ -358,6 +358,8 @@ class Seen:
     """Type or TYPE.FIELD → why not all of it was read before the runs."""
     used: Mapping[str, Mapping[str, Observed]] = field(default_factory=dict)
     """The profiles that explain what the runs did beside the task, each with its inputs."""
+    followed: Collection[str] = ()
+    """Sources of which the history of each right run is whole."""
 
     @property
     def changes(self) -> int:
@@ -405,7 +407,9 @@ class Draft:
             lines += ["", section + _REMARKS.get(section, ":"), *held]
         if "require" not in body:
             lines += ["", *_EXAMPLE] if body else ["", *_NOTHING]
-        lines += ["", "evidence:", *(f"  {path_key(source)}: {{}}" for source in self.seen.sources)]
+        asked = dict.fromkeys(seen.followed, "history: required")
+        sources = (f"  {path_key(each)}: {{{asked.get(each, '')}}}" for each in seen.sources)
+        lines += ["", "evidence:", *sources]
         return "\n".join(lines) + "\n"
 
     def _sections(self) -> Iterator[tuple[str, list[str]]]:
