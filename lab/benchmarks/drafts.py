@@ -47,7 +47,6 @@ from statediff.kernel import TrialFacts
 from statediff.meta.cases import read_cases
 from statediff.meta.reference import Reference
 from statediff.model.readings import Capture
-from statediff.model.trace import NoAnswer, Trace
 from statediff.model.verdict import Judgement, Truth, Verdict
 from statediff.reports.interview import Question
 from statediff.suite.campaign import SandboxPool
@@ -95,7 +94,6 @@ class Known:
     """Whether an owner would show it as a right run."""
     turn: int = 0
     """How often its agent ran before."""
-    is_live: bool = False
 
     @property
     def kind(self) -> str:
@@ -148,7 +146,7 @@ def live_runs(path: Path, repeats: int) -> list[Known]:
         named = [replace(r, name=f"{r.name} {n}") for r, (n, _) in zip(runs, turns, strict=True)]
     said = [(run, run.judged()) for run in named]
     return [
-        Known(run, judged, judged.verdict is Verdict.MATCH, turn, is_live=True)
+        Known(run, judged, judged.verdict is Verdict.MATCH, turn)
         for (run, judged), (turn, _) in zip(said, turns, strict=True)
     ]
 
@@ -164,9 +162,8 @@ def tried(
     task: str, runs: Sequence[Known], count: int, seed: int, *, asks: str | None
 ) -> Tried | None:
     """The draft of so many right runs, on the others; None where there are too few."""
-    right = sorted(
-        (k for k in runs if k.is_example), key=lambda k: (k.turn, lot(seed, "run", k.run.name))
-    )
+    right = [k for k in runs if k.is_example]
+    right.sort(key=lambda k: (k.turn, lot(seed, "run", k.run.name)))
     examples = right[:count]
     held = [each for each in runs if each not in examples]
     if len(examples) < count or not held:
@@ -200,8 +197,7 @@ class Owner:
     """Who wrote the contract by hand: says yes where it matches all that *yes* lets pass."""
 
     def __init__(self, folder: Path, example: Known, *, says_no: bool) -> None:
-        self._folder, self._run, self._is_live = folder, example.run, example.is_live
-        self._says_no = says_no
+        self._folder, self._run, self._says_no = folder, example.run, says_no
         self.asked: list[str] = []
 
     def answer(self, _number: int, _count: int, question: Question) -> bool:
@@ -210,8 +206,8 @@ class Owner:
         return is_yes
 
     def _passes(self, run: Reference) -> bool:
-        pair = (run.before, run.after) if self._is_live else self._reread(run)
-        one = replace(self._run, before=pair[0], after=pair[1])
+        before, after = (run.before, run.after) if self._run.timeline else self._reread(run)
+        one = replace(self._run, before=before, after=after)
         return one.judged().verdict is Verdict.MATCH
 
     def _reread(self, run: Reference) -> tuple[Capture, Capture]:
@@ -232,7 +228,7 @@ def draft_of_runs(folder: Path, examples: Sequence[Known]) -> drafts.Drafted:
         runs = (_as_read(folder, each, refined) for each in examples)
         return drafts.Examples(tuple(drafts.SeenRun(r.before, r.after, r.timeline) for r in runs))
 
-    if examples[0].is_live:
+    if examples[0].run.timeline:
         return drafts.draft_of("drafts/live", read(unrefined))
     first = [_file(folder, examples[0], "before")]
     return drafts.draft("drafts/recorded", read, lambda: one_capture(first, unrefined))
@@ -240,14 +236,11 @@ def draft_of_runs(folder: Path, examples: Sequence[Known]) -> drafts.Drafted:
 
 def _as_read(folder: Path, run: Known, refined: Refinements) -> Reference:
     """The run as a draft is made of it and judges it."""
-    if run.is_live:
+    if run.run.timeline:
         return run.run
-    before, after = ([_file(folder, run, moment)] for moment in ("before", "after"))
-    pair = capture_pair(before, after, refined, alike=refined is unrefined)
-    trace = Trace(cause="no trace was given")
-    return replace(
-        run.run, before=pair[0], after=pair[1], trace=trace, answer=NoAnswer("none was given")
-    )
+    first, last = ([_file(folder, run, moment)] for moment in ("before", "after"))
+    before, after = capture_pair(first, last, refined, alike=refined is unrefined)
+    return replace(run.run, before=before, after=after)
 
 
 def _file(folder: Path, run: Known, moment: str) -> str:
@@ -284,9 +277,9 @@ def lines(every: Sequence[Tried]) -> Iterator[str]:
     yield f"{len(every)} tasks, {sum(bool(e.error) for e in every)} not drafted"
     for kind in ("right", "wrong", "aside"):
         those = [run for run in held if run.kind == kind]
-        told = (sum(r[n] == r.by_hand for r in those) for n in (3, 4))
+        agree = (sum(r[n] == r.by_hand for r in those) for n in (3, 4))
         of = len(those)
-        same = (f"{n} of {of} ({n / max(1, of):.1%})" for n in told)
+        same = (f"{n} of {of} ({n / max(1, of):.1%})" for n in agree)
         yield f"{kind}: {' by default, '.join(same)} after the answers"
     asked = [len(each.questions) for each in every]
     yield f"questions: {sum(asked)}, at most {max(asked, default=0)} a task"
@@ -294,10 +287,8 @@ def lines(every: Sequence[Tried]) -> Iterator[str]:
         yield from (f"{each.task}: {said}" for said in (each.error, *each.questions) if said)
         for run in each.held:
             if {run.drafted, run.asked} != {run.by_hand}:
-                said = (
-                    f"{run.by_hand} by hand, {run.drafted} drafted, {run.asked} after the answers"
-                )
-                yield f"{each.task} {run.run} ({run.kind}): {said}: {run.why}"
+                told = f"{run.by_hand} by hand, {run.drafted} drafted, {run.asked} answered"
+                yield f"{each.task} {run.run} ({run.kind}): {told}: {run.why}"
 
 
 def main() -> None:

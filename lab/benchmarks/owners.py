@@ -60,31 +60,28 @@ def compared(task: str) -> Compared:
         drafted = drafts.draft_of("drafts/first", drafts.Examples(runs))
     except UsageError as error:
         return Compared(task, 0, 0, 1, (str(error),))
-    said: list[dict[str, bool]] = []
-    first, second = (_answered(drafted, rule, said) for rule in (ada, ben))
-    asked = said[0].keys() & said[1].keys()
+    (first, one), (second, other) = (_answered(drafted, rule) for rule in (ada, ben))
+    asked = one.keys() & other.keys()
     found = compare_contracts(first, second, with_faults([each.run for each in known], 0, SAMPLE))
     return Compared(
         task,
         len(asked),
-        sum(said[0][each] is not said[1][each] for each in asked),
+        sum(one[each] is not other[each] for each in asked),
         len(found.cases),
         tuple(f"{c.sentence}: {c.a.said}, {c.b.said}" for c in found.differing),
     )
 
 
 def _answered(
-    drafted: drafts.Drafted, rule: Callable[[Question], bool], said: list[dict[str, bool]]
-) -> ContractFile:
+    drafted: drafts.Drafted, rule: Callable[[Question], bool]
+) -> tuple[ContractFile, dict[str, bool]]:
     own: dict[str, bool] = {}
-    said.append(own)
 
     def ask(_number: int, _count: int, question: Question) -> bool:
-        own[question.id] = rule(question)
-        return own[question.id]
+        return own.setdefault(question.id, rule(question))
 
     end = interview(drafted, Answers(), ask)[0]
-    return parse_contract(end.draft.text.encode(), "the draft")
+    return parse_contract(end.draft.text.encode(), "the draft"), own
 
 
 def tasks() -> list[str]:

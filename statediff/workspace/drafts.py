@@ -326,17 +326,6 @@ def _unseen(*captures: Capture) -> dict[str, str]:
 
 
 def _approved(drafted: Drafted) -> Drafted:
-    """The draft as its judge approves it, if need be without a look at what was undone."""
-    try:
-        return _tested(drafted)
-    except UsageError:
-        if not drafted.draft.seen.followed:
-            raise
-    seen = replace(drafted.draft.seen, followed=())
-    return _tested(replace(drafted, draft=replace(drafted.draft, seen=seen)))
-
-
-def _tested(drafted: Drafted) -> Drafted:
     """The draft, with what tells wrong runs from right ones; `UsageError` where nothing does."""
     if not drafted.draft.clauses:
         return drafted
@@ -345,7 +334,10 @@ def _tested(drafted: Drafted) -> Drafted:
         [_reference(f"{kind} run {n}", text, run) for n, run in enumerate(runs, 1)]
         for kind, runs in zip(("right", "wrong", "idle"), seen, strict=True)
     )
-    judgements = [(run, run.judged()) for run in right]
+    judgements, draft = [(run, run.judged()) for run in right], drafted.draft
+    if draft.seen.followed and any(j.verdict is not Verdict.MATCH for _, j in judgements):
+        loose = replace(draft, seen=replace(draft.seen, followed=()))  # they undid something
+        return _approved(replace(drafted, draft=loose))
     for run, judgement in judgements:
         _require_match(run.name, judgement)
     if len(right) == 1:  # further right runs are others, at another hour

@@ -124,7 +124,9 @@ class Saying:
         inside = [dict(leaves(v)) for v in values if isinstance(v, Map | tuple)]
         if len(inside) < len(cells) or any(each.keys() != inside[0].keys() for each in inside):
             return []
-        if () in inside[0] or (is_same and not self._is_kept_inside(cells[0], values[0])):
+        of = cells[0].member.of
+        is_chosen = any(of.chosen(None, _last("", at), leaf) for at, leaf in inside[0].items())
+        if () in inside[0] or (is_same and not is_chosen):
             return []
         pairs = list(zip(cells, inside, strict=True))
         return [(at, [Cell(cell.member, of[at]) for cell, of in pairs]) for at in inside[0]]
@@ -150,14 +152,6 @@ class Saying:
     def _is_json(self, name: str) -> bool:
         spec = self.entity.by_name.get(name)
         return spec is not None and spec.kind is Kind.JSON
-
-    def _is_kept_inside(self, cell: Cell, value: Observed) -> bool:
-        """True if the application chose something inside the value."""
-        return any(
-            cell.member.of.chosen(None, _last("", steps), leaf) is not None
-            for steps, leaf in leaves(value)
-            if steps
-        )
 
     def _chosen(
         self, spec: Field | None, name: str, steps: Steps, cells: Sequence[Cell], *, is_same: bool
