@@ -36,17 +36,14 @@ from statediff_lab.importers.recorded import (
     parse,
     read_lines,
 )
-from statediff_lab.importers.states import schema_yaml, tables_json
+from statediff_lab.importers.states import tables_json
 from statediff_lab.statistics.draws import lot
 
-from statediff.contract.document.refinement import refine
-from statediff.contract.document.schemafile import parse_schema_file
 from statediff.contract.file import load_contract, parse_contract
 from statediff.errors import UsageError
 from statediff.kernel import TrialFacts
 from statediff.meta.cases import read_cases
 from statediff.meta.reference import Reference
-from statediff.model.readings import Capture
 from statediff.model.verdict import Judgement, Truth, Verdict
 from statediff.reports.interview import Question
 from statediff.suite.campaign import SandboxPool
@@ -70,7 +67,7 @@ class Held(NamedTuple):
     by_hand: str
     drafted: str
     asked: str
-    """That of the draft with its owner's answers."""
+    """That of the draft after its questions, each answered by its default."""
     why: str
 
 
@@ -158,9 +155,7 @@ def is_torn(suite: str, trial: Prepared) -> bool:
     return bool({last[key] for key in last.keys() - first.keys()} & {*first.values()})
 
 
-def tried(
-    task: str, runs: Sequence[Known], count: int, seed: int, *, asks: str | None
-) -> Tried | None:
+def tried(task: str, runs: Sequence[Known], count: int, seed: int, *, asks: bool) -> Tried | None:
     """The draft of so many right runs, on the others; None where there are too few."""
     right = [k for k in runs if k.is_example]
     right.sort(key=lambda k: (k.turn, lot(seed, "run", k.run.name)))
@@ -175,9 +170,12 @@ def tried(
             drafted = draft_of_runs(folder, examples)
         except UsageError as error:
             return Tried(found.task, error=str(error))
-        owner = Owner(folder, examples[0], says_no=asks == "no")
-        end = interview(drafted, Answers(), owner.answer)[0] if asks else drafted
-        found.questions = owner.asked
+
+        def answer(_number: int, _count: int, question: Question) -> bool:
+            found.questions.append(question.asks)
+            return False
+
+        end = interview(drafted, Answers(), answer)[0] if asks else drafted
         file, asked = (
             parse_contract(each.draft.text.encode(), "the draft") for each in (drafted, end)
         )
@@ -189,36 +187,8 @@ def tried(
             why = "; ".join(f"{f.clause}: {f.sentence}" for f in broken)
             after = replace(run, contract=asked).judged()
             told = [v.verdict.value for v in (each.judgement, said, after)]
-            found.held.append(Held(run.name, each.kind, *told, why))
+            found.held.append(Held(run.name, each.kind, told[0], told[1], told[2], why))
     return found
-
-
-class Owner:
-    """Who wrote the contract by hand: says yes where it matches all that *yes* lets pass."""
-
-    def __init__(self, folder: Path, example: Known, *, says_no: bool) -> None:
-        self._folder, self._run, self._says_no = folder, example.run, says_no
-        self.asked: list[str] = []
-
-    def answer(self, _number: int, _count: int, question: Question) -> bool:
-        is_yes = not self._says_no and all(map(self._passes, question.runs))
-        self.asked.append(f"{'yes' if is_yes else 'no'}: {question.asks}")
-        return is_yes
-
-    def _passes(self, run: Reference) -> bool:
-        before, after = (run.before, run.after) if self._run.timeline else self._reread(run)
-        one = replace(self._run, before=before, after=after)
-        return one.judged().verdict is Verdict.MATCH
-
-    def _reread(self, run: Reference) -> tuple[Capture, Capture]:
-        [part] = self._run.before.parts
-        source, text = part.reading.source, schema_yaml("recorded", part.state.schema)
-        refined = refine(parse_schema_file(text, "schema.yaml"), source)
-        before, after = (self._folder / f"asked-{moment}.json" for moment in ("before", "after"))
-        before.write_bytes(tables_json(run.before)[0][1])
-        after.write_bytes(tables_json(run.after)[0][1])
-        first, last = ([f"{source}={path}"] for path in (before, after))
-        return capture_pair(first, last, lambda _: refined, alike=False)
 
 
 def draft_of_runs(folder: Path, examples: Sequence[Known]) -> drafts.Drafted:
@@ -299,7 +269,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     for name, number in (("--examples", 2), ("--seed", 0), ("--jobs", 2)):
         parser.add_argument(name, type=int, default=number)
-    parser.add_argument("--ask", choices=("owner", "no"), help="also with such answers")
+    parser.add_argument("--ask", action="store_true", help="also with the default answers")
     parser.add_argument("--task", action="append", help="only this one; repeatable")
     asked = parser.parse_args()
     with ProcessPoolExecutor(asked.jobs) as pool:

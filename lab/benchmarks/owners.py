@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from lab.benchmarks.drafts import live_runs, shipped
 from statediff.contract.file import ContractFile, parse_contract
@@ -41,35 +41,21 @@ def ben(question: Question) -> bool:
     return not is_privilege and (is_field or not question.closing)
 
 
-class Compared(NamedTuple):
-    """One task: on how many questions the owners differ, and on which runs."""
-
-    task: str
-    questions: int
-    otherwise: int
-    runs: int
-    differing: tuple[str, ...]
-
-
-def compared(task: str) -> Compared:
-    """What the two owners end with, compared."""
+def compared(task: str) -> tuple[tuple[int, ...], list[str]]:
+    """How many answers differ of how many, how many runs agree of how many, and the other runs."""
     known = live_runs(FOLDER / task / "contract.yaml", 1)
     seen = (each.run for each in known if each.is_example)
     runs = tuple(drafts.SeenRun(run.before, run.after, run.timeline) for run in seen)
     try:
         drafted = drafts.draft_of("drafts/first", drafts.Examples(runs))
     except UsageError as error:
-        return Compared(task, 0, 0, 1, (str(error),))
+        return (0, 0, 0, 1), [str(error)]
     (first, one), (second, other) = (_answered(drafted, rule) for rule in (ada, ben))
     asked = one.keys() & other.keys()
     found = compare_contracts(first, second, with_faults([each.run for each in known], 0, SAMPLE))
-    return Compared(
-        task,
-        len(asked),
-        sum(one[each] is not other[each] for each in asked),
-        len(found.cases),
-        tuple(f"{c.sentence}: {c.a.said}, {c.b.said}" for c in found.differing),
-    )
+    differing = [f"{c.sentence}: {c.a.said}, {c.b.said}" for c in found.differing]
+    otherwise, of = sum(one[each] is not other[each] for each in asked), len(found.cases)
+    return (otherwise, len(asked), of - len(differing), of), differing
 
 
 def _answered(
@@ -97,11 +83,11 @@ def main() -> None:
     asked = parser.parse_args()
     total = [0, 0, 0, 0]
     with ProcessPoolExecutor(asked.jobs) as pool:
-        for one in pool.map(compared, asked.task):
-            counts = (one.otherwise, one.questions, one.runs - len(one.differing), one.runs)
+        every = pool.map(compared, asked.task)
+        for task, (counts, differing) in zip(asked.task, every, strict=True):
             total = [n + more for n, more in zip(total, counts, strict=True)]
-            sys.stdout.write(_said(one.task, counts))
-            sys.stdout.writelines(f"  {each}\n" for each in one.differing)
+            sys.stdout.write(_said(task, counts))
+            sys.stdout.writelines(f"  {each}\n" for each in differing)
             sys.stdout.flush()
     sys.stdout.write(_said("all", total))
 

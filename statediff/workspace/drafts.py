@@ -225,8 +225,7 @@ def seen_in(seen: Examples, sandbox: str | None, base: Capture | None) -> Seen:
     )
     unread = _unread([run.before for run in seen.every] or captures)
     unseen = {name: why for name, why in _unseen(*captures).items() if name not in unread}
-    ends = [run.after.history for run in seen.right]
-    followed = [each for each in sources if ends and not any(end.gap(each) for end in ends)]
+    followed = [s for s in sources if right and not any(r.after.history.gap(s) for r in seen.right)]
     return Seen(schema, sources, right, idle, sandbox, unseen, unread, used, followed)
 
 
@@ -385,8 +384,7 @@ def _require_match(name: str, judgement: Judgement) -> None:
 
 def _closed(found: Draft, closing: Iterable[str]) -> Draft:
     """The draft with the clauses of each text, YAML by section."""
-    added = dict(found.added)
-    section = ""
+    added, section = dict(found.added), ""
     for line in (line for text in closing for line in text.splitlines()):
         if line.startswith(" "):
             added[section] = (*added.get(section, ()), line)

@@ -382,10 +382,8 @@ def test_other_words_name_the_same_numbers_and_are_alike_inside_values(tmp_path:
 
 
 def test_a_history_that_all_right_runs_show_whole_is_required_if_they_undid_nothing() -> None:
-    first, raised, last = (
-        state({"user": [user(1, role, name)]})
-        for role, name in (("user", "Ada"), ("admin", "Ada"), ("user", "Bea"))
-    )
+    rows = (user(1), user(1, "admin"), user(1, "user", "Bea"))
+    first, raised, last = (state({"user": [row]}) for row in rows)
     before, end = (capture(n, part(n, of)) for n, of in (("before", first), ("after", last)))
     plain, undone = (told(end, ("db", seen("db", way))) for way in ((last,), (raised, last)))
     for right, verdict in ((plain, "DIVERGE"), (undone, "MATCH")):
@@ -490,19 +488,15 @@ def test_numbers_that_an_application_gives_are_judged_by_the_state_before(tmp_pa
     text = (tmp_path / "task" / "contract.yaml").read_text()
     assert 'it.branch == lower(it.ref) + "-alpha"' in text
     assert "count(c for c in after.issues if c.team == it.id)" in text, "it was wrong before"
-    later = issues(tmp_path, "later", ("i4", 4, "Old"))
     # Another begin, and so another number: nothing of it was in the examples.
-    ends = {
-        "third": (issues(tmp_path, "third", ("i4", 4, "Old"), (_KEYS[2], 5, "Alpha")), "MATCH"),
-        "taken": (issues(tmp_path, "taken", ("i4", 4, "Old"), (_KEYS[2], 4, "Alpha")), "DIVERGE"),
-        "far": (issues(tmp_path, "far", ("i4", 4, "Old"), (_KEYS[2], 7, "Alpha")), "DIVERGE"),
-        "link": (
-            issues(tmp_path, "link", ("i4", 4, "Old"), (_KEYS[2], 5, "Alpha"), link="x/A-6"),
-            "DIVERGE",
-        ),
-    }
-    for name, (end, verdict) in ends.items():
-        assert judged(file, tmp_path / "task", later, end).split()[0] == verdict, name
+    later = issues(tmp_path, "later", old := ("i4", 4, "Old"))
+    ends: dict[str, tuple[int, dict[str, object]]] = {
+        "third": (5, {}), "taken": (4, {}), "far": (7, {}), "link": (5, {"link": "x/A-6"})
+    }  # fmt: skip
+    for name, (number, more) in ends.items():
+        end = issues(tmp_path, name, old, (_KEYS[2], number, "Alpha"), **more)
+        verdict = judged(file, tmp_path / "task", later, end).split()[0]
+        assert verdict == ("MATCH" if name == "third" else "DIVERGE"), name
 
 
 def test_a_number_that_the_task_chose_is_no_other_free_one(tmp_path: Path) -> None:
@@ -517,14 +511,8 @@ def test_a_number_that_the_task_chose_is_no_other_free_one(tmp_path: Path) -> No
     (tmp_path / "before.json").write_text(json.dumps({"booking": taken}))
     before = [f"app={tmp_path / 'before'}.json"]
     file = drafted(tmp_path / "task", before, [*ends["one"], *ends["two"]])
-    found = {
-        name: judged(file, tmp_path / "task", before, end).split()[0] for name, end in ends.items()
-    }
-    assert [name for name, verdict in found.items() if verdict == "MATCH"] == [
-        "one",
-        "two",
-        "third",
-    ]
+    found = {name: judged(file, tmp_path / "task", before, end) for name, end in ends.items()}
+    assert [name for name, v in found.items() if v == "MATCH"] == ["one", "two", "third"]
 
 
 def test_of_several_new_rows_a_reference_says_which_is_meant(tmp_path: Path) -> None:
