@@ -160,7 +160,7 @@ def tried(task: str, runs: Sequence[Known], count: int, seed: int, *, asks: bool
     right = [k for k in runs if k.is_example]
     right.sort(key=lambda k: (k.turn, lot(seed, "run", k.run.name)))
     examples = right[:count]
-    held = [each for each in runs if each not in examples]
+    held = [k for k in runs if not any(k is one for one in examples)]
     if len(examples) < count or not held:
         return None
     found = Tried(task)
