@@ -154,7 +154,7 @@ def _text(value: Any) -> str:
 
 
 def columns_of(entity: EntityType, row: Row | None) -> dict[str, Any]:
-    """What the row says, by the names that its source has."""
+    """The row's values by the names that its source has."""
     return {entity.by_name[name].source_column: value for name, value in (row or {}).items()}
 
 

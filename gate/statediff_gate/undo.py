@@ -115,7 +115,7 @@ def _update(entity: EntityType, deltas: Sequence[Delta]) -> RowEdit:
 def undo(
     system: Participant, judgement: Judgement, contract: ContractFile, name: str, *, is_plan: bool
 ) -> None:
-    """What is against the contract is taken back. Raises `Refused`, and then nothing is."""
+    """Take back what is against the contract. Raises `Refused`, and then nothing is."""
     schema = system.world("before").state.schema
     edits = plan(to_undo(judgement), schema)
     system.begin(name)
@@ -184,7 +184,7 @@ def _require(prepared: Prepared, edits: Sequence[RowEdit], allowed: Sequence[Row
 def _require_right(
     system: Participant, prepared: Prepared, judgement: Judgement, contract: ContractFile
 ) -> None:
-    """What is left of the run is not against the contract either. Raises `Refused`.
+    """Require that what is left of the run is within the contract. Raises `Refused`.
 
     It is judged in the world without the run, where the contract is one of this system alone.
     """

@@ -149,7 +149,7 @@ def live_runs(path: Path, repeats: int) -> list[Known]:
 
 
 def is_torn(suite: str, trial: Prepared) -> bool:
-    """Whether the run began with another state than the recorded one."""
+    """True if the run began with another state than the recorded one."""
     (table, given), ends = ONCE[suite], (trial.before.parts[0], trial.after.parts[0])
     first, last = ({k: r[given] for k, r in end.state.tables[table].rows()} for end in ends)
     return bool({last[key] for key in last.keys() - first.keys()} & {*first.values()})
@@ -192,7 +192,7 @@ def tried(task: str, runs: Sequence[Known], count: int, seed: int, *, asks: bool
 
 
 def draft_of_runs(folder: Path, examples: Sequence[Known]) -> drafts.Drafted:
-    """What `init` drafts from the runs' states, and `watch --draft` from runs that are live."""
+    """The draft of `init` from the runs' states, and of `watch --draft` from live runs."""
 
     def read(refined: Refinements) -> drafts.Examples:
         runs = (_as_read(folder, each, refined) for each in examples)
@@ -262,7 +262,7 @@ def lines(every: Sequence[Tried]) -> Iterator[str]:
 
 
 def main() -> None:
-    """What was asked for."""
+    """Print what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("suite", "domain"):
         parser.add_argument(name)

@@ -222,7 +222,7 @@ def _rows(name: str, file: Path, forms: Forms | None, found: Forms) -> list[Any]
 
 
 def _text(file: Path) -> tuple[bytes, str]:
-    """What is in the file, and the text that it is."""
+    """The content of the file, and its text."""
     try:
         raw = file.read_bytes()
         return raw, raw.decode("utf-8-sig")
