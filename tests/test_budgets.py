@@ -47,16 +47,16 @@ OWN: Final = (
 )  # fmt: skip
 """The ceilings of the rooms, then those of the gate, the hosts and the laboratory."""
 BUDGETS: Final = (
-    Budget("core", [CORE], 114_350, 70_000),
+    Budget("core", [CORE], 114_530, 70_000),
     Budget("core", [CORE], 515, 300, unit="modules"),
-    Budget("packages and benchmarks", [*PACKAGES, LAB / "benchmarks"], 206_350, 135_000),
+    Budget("packages and benchmarks", [*PACKAGES, LAB / "benchmarks"], 206_550, 135_000),
     Budget("systems, wherever they lie", [CORE / "systems", *ROOMS], 60_100, 36_000),
     Budget("meta and benchmarks", [CORE / "meta", LAB / "benchmarks"], 19_050, 14_000),
     Budget("reports", [CORE / "reports"], 6_900, 6_500),
-    Budget("cli", [CORE / "cli"], 6_620, 5_500),
+    Budget("cli", [CORE / "cli"], 6_670, 5_500),
     Budget("agents", [CORE / "agents"], 5_740, 5_000),
     Budget("suite", [CORE / "suite"], 3_440, 3_300),
-    Budget("workspace", [CORE / "workspace"], 6_610, 5_000),
+    Budget("workspace", [CORE / "workspace"], 6_710, 5_000),
     Budget(
         "integrations, conformance", [CORE / "integrations", CORE / "conformance"], 1_590, 3_000
     ),
@@ -66,7 +66,7 @@ BUDGETS: Final = (
         "tests",
         [CHECKOUT / "tests", LAB / "tests", CHECKOUT / "hosts" / "tests"]
         + [each.parent / "tests" for each in ROOMS],
-        113_700,
+        113_810,
         75_000,
     ),
     Budget("tests and proofs of the gate", [GATE / "tests", GATE / "proofs"], 3_190),
