@@ -92,7 +92,7 @@ Open = Callable[[], AbstractContextManager[Connection]]
 
 
 class Moments:
-    """The moments of a run, told from its two ends and connections that may look at any moment."""
+    """The moments of a run, from its two ends and from connections that look at any moment."""
 
     def __init__(
         self,
