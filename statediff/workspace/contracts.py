@@ -202,6 +202,8 @@ class Checked:
     against: str
     """`shape`: the document alone; `schema`: names and types; `state`: the null run as well."""
     problems: tuple[Problem, ...] = ()
+    of_calls: tuple[str, ...] = ()
+    """The clauses that are never decided where nobody recorded the agent's calls."""
 
     @property
     def is_ok(self) -> bool:
@@ -213,6 +215,7 @@ def check(path: Path, states: States) -> Checked:
     """One contract checked as far as the states at hand allow."""
     from statediff.contract.lint import in_order
     from statediff.contract.lint.subject import remark
+    from statediff.kernel import bound_to_calls
     from statediff.kernel import lint as linted
 
     name, against = "", "shape"
@@ -234,7 +237,8 @@ def check(path: Path, states: States) -> Checked:
         problems = in_order((*found, *cases, *later, *review_remarks(path, file), *told))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
-    return Checked(path, name, against, problems)
+    of_calls = () if base is None else bound_to_calls(file, base)
+    return Checked(path, name, against, problems, of_calls)
 
 
 def _wrong_disclosure(path: Path, file: ContractFile, schema: Schema | None) -> Iterator[Problem]:

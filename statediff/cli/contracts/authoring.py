@@ -160,6 +160,9 @@ def _print(checked: list[Checked]) -> None:
         if entry.is_ok:
             text = f"{said(shown(entry.file))}  {_FAR[entry.against]}"
             say(mark(text, is_good=True))
+            if entry.of_calls:
+                clauses = ", ".join(map(said, entry.of_calls))
+                say(Text(f"    never decided where nobody records the agent's calls: {clauses}"))
     counts = _counts(checked)
     if any(counts.values()):
         bad = sum(bool(entry.problems) for entry in checked)
@@ -187,6 +190,7 @@ def _document(checked: list[Checked]) -> dict[str, Any]:
                 "contract": entry.contract or None,
                 "checked": entry.against,
                 "ok": entry.is_ok,
+                "of_calls": list(entry.of_calls),
                 "problems": [{**plain_problem(p), "severity": p.severity} for p in entry.problems],
             }
             for entry in checked
