@@ -351,7 +351,7 @@ def options(command: click.Command) -> list[str]:
     """The table of what a command takes."""
     lines = table("argument or option", "meaning")
     for each in command.params:
-        if each.opts != ["--help"]:
+        if each.opts != ["--help"] and (each.help or not each.hidden):  # type: ignore[attr-defined]
             named = each.opts if each.param_type_name == "option" else [each.opts[0].upper()]
             lines.append(row(", ".join(f"`{name}`" for name in named), str(each.help or "")))  # type: ignore[attr-defined]
     return [*lines, ""]

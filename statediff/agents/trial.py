@@ -86,8 +86,8 @@ class Budget:
         """`left_undone` says what reaching the limit costs."""
         if most is not None and (prices.tokens_in is None or prices.tokens_out is None):
             raise UsageError(
-                "--max-cost needs to know what tokens cost; give `price_in` and `price_out`, each "
-                "for one million tokens"
+                "--max-cost needs to know what tokens cost; give both prices, in and out, each for "
+                "one million tokens"
             )
         self.prices = prices
         self._most = most

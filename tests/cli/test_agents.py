@@ -109,7 +109,7 @@ def test_a_file_that_does_not_name_one_agent_is_refused(
         (("--agent", "agent.yaml", "--agent", "careful"), "stands alone"),
         (("--agent", "agent.yaml", "--agent-cmd", "true"), "stands alone"),
         (("--agent", "none.yaml"), "none.yaml: expected a file, found nothing"),
-        (("--agent", "agent.yaml", "--max-cost", "1"), "give `price_in`"),
+        (("--agent", "agent.yaml", "--max-cost", "1"), "give both prices"),
         ((), "give the agent as"),
     ],
 )

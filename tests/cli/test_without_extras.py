@@ -8,7 +8,7 @@ import pytest
 
 from statediff.packs import contract_folders
 from statediff.workspace.installed import missing_servers
-from tests.cli.conftest import CHECKOUT, Call, environment
+from tests.cli.conftest import CHECKOUT, Call, Files, environment
 
 BLOCK = """
 import os, sys
@@ -39,15 +39,16 @@ def core(tmp_path: Path) -> dict[str, str]:
         ("run", "shop/refund-returned-order", "--sandbox", "mariadb", "--agent", "careful"),
         ("run", "helpdesk/close-case", "--sandbox", "redmine", "--agent", "careful"),
         ("run", "repo/clean-merged-branches", "--sandbox", "git", "--agent", "careful"),
-        ("run", "shop/refund-returned-order", "--agent-image", "debian"),
+        ("run", "shop/refund-returned-order", "--agent", "boxed.yaml"),
         ("sandbox", "up", "shop", "--variant", "postgres"),
         ("sandbox", "build"),
     ],
     ids=" ".join,
 )
 def test_what_needs_it_names_the_next_step(
-    statediff: Call, core: dict[str, str], arguments: tuple[str, ...]
+    statediff: Call, core: dict[str, str], arguments: tuple[str, ...], files: Files
 ) -> None:
+    files.write("boxed.yaml", "image: debian\n")
     said = statediff(*arguments, env=core)
     assert said.code == 2, said.err
     assert said.err.startswith("error: ")
@@ -61,13 +62,6 @@ def test_doctor_is_content_without_it(statediff: Call, core: dict[str, str]) -> 
     (check,) = (check for check in said.json["checks"] if check["name"] == "docker")
     assert check["optional"]
     assert "pip install statediff[docker]" in check["todo"]
-
-
-def test_an_agent_is_an_image_or_runs_here(statediff: Call) -> None:
-    said = statediff(
-        "run", "shop/refund-returned-order", "--agent-image", "x", "--agent", "careful"
-    )
-    assert (said.code, "--agent runs here" in said.err) == (2, True)
 
 
 OWN_SYSTEMS = (

@@ -34,7 +34,8 @@ def test_every_command_and_option_is_described() -> None:
             head = f"### statediff {name} {inner_name}" if inner_name else f"## statediff {name}"
             section = re.search(rf"(?ms)^{head}\n(.*?)(?=^##|\Z)", text)
             assert section, f"no section {head}"
-            for parameter in inner.params:
+            shown = (each for each in inner.params if each.help or not each.hidden)
+            for parameter in shown:
                 for option in parameter.opts:
                     if option.startswith("-") and option not in ("--help", "-h"):
                         assert f"`{option}`" in section[1], f"{name} {option} is not described"

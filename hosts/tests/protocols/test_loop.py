@@ -164,7 +164,7 @@ def test_a_model_that_never_answers_is_ended_and_one_that_is_refused_has_failed(
 
 
 def test_a_limit_on_the_cost_needs_prices_and_counts_and_is_kept(trial):
-    with pytest.raises(UsageError, match="--price-in"):
+    with pytest.raises(UsageError, match="give both prices"):
         Budget(Prices(), Decimal(1))
     with speaking(Step("", [LOOK], usage=False)) as server:
         with pytest.raises(AdapterError, match="does not say how many tokens"):

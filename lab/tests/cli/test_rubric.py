@@ -116,7 +116,7 @@ def test_what_asking_cost_is_told_at_the_prices_given_and_else_unknown(
 def test_a_limit_on_the_cost_ends_the_asking_and_needs_prices(statediff: Call, trial: Path) -> None:
     with speaking(says()) as server:
         told = statediff(*asking(server, "--max-cost", "1"))
-        assert (told.code, "--price-in and --price-out" in told.err) == (2, True)
+        assert (told.code, "give both prices, in and out" in told.err) == (2, True)
         assert not server.requests
         prices = ("--price-in", "1000000", "--price-out", "1000000", "--max-cost", "1")
         told = statediff(*asking(server, "-k", "5", *prices))
