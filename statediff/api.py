@@ -18,8 +18,8 @@
 >>> judged.verdict
 <Verdict.MATCH: 'MATCH'>
 
-What a caller can fix, and what fails around a trial, is a `StatediffError`. Whatever is odd about
-the run is a finding of its judgement.
+A mistake that the caller can fix, or a failure around a trial, raises a `StatediffError`. Anything
+odd about the run is a finding of its judgement.
 """
 
 from __future__ import annotations

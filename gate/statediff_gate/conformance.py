@@ -81,7 +81,7 @@ class AdapterSuite(ABC):
     """The transaction of a gate that is killed."""
 
     def is_written(self, state: State) -> bool:
-        """True where `killed` holds."""
+        """True where the state has the change that the transaction `killed` writes."""
         return bool(dict(state.tables["orders"].rows())[7,]["cents"] == 71)
 
     @abstractmethod

@@ -1,11 +1,11 @@
 """A bare git repository behind the gate: a push whose objects are in quarantine.
 
 Git runs the hook `pre-receive` (`hooks`) once all objects of a push have come, in a folder of their
-own, and before any ref moves. What the push would do is what its refs would lead to with these
-objects; git drops the folder where the hook says no.
+own, and before any ref moves. The gate judges the state that the refs of the push would lead to
+with these objects; git drops the folder where the hook says no.
 
-What the agent's pushes did so far is kept in a file beside the records, as the refs that it found
-and those that it left: each push is a process of its own. Refs that moved otherwise are others'.
+Each push is a process of its own, so a file beside the records lists each ref that the agent's
+pushes moved, as they found it and as they left it. Somebody else made any other move.
 
 Git may move the refs of one push one by one, and leave one out, e.g. by a hook `update`. So the
 hook `reference-transaction` asks before each move (`may_move`) that exactly what was judged moves:

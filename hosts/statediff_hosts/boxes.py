@@ -172,7 +172,7 @@ def _put(path: Path, content: bytes) -> None:
 async def _kind(box: Box, place: str) -> str:
     code, printed = await box.run("sh", "-c", KIND, "sh", place)
     if code != 0:
-        raise AdapterError(f"{place}: the sandbox does not say what it is: exit code {code}")
+        raise AdapterError(f"{place}: cannot see if it is a file or a folder: exit code {code}")
     return printed.strip()
 
 

@@ -159,7 +159,7 @@ def sockets(given: Iterable[str]) -> list[str]:
 
 
 def is_filtered(kind: str) -> bool:
-    """True where a program's system calls are limited: it is kept apart, and they can be."""
+    """True where a program runs apart and this machine can limit its system calls."""
     return kind != NONE and _causes()["filter"] is None
 
 

@@ -33,11 +33,11 @@ class ResidueSuite:
 
         Raises one of `FAULTS` where the content is refused.
         """
-        raise NotImplementedError("say how a content is read")
+        raise NotImplementedError("a subclass defines how a content is read")
 
     def write(self, view: Any, residue: Mapping[str, bytes]) -> bytes:
         """The content; of a part that is not there, as programs write it by default."""
-        raise NotImplementedError("say how a view is written")
+        raise NotImplementedError("a subclass defines how a view is written")
 
     def meaning(self, content: bytes) -> Any:
         """A value that contents share where noise alone differs; not by means of the reader's."""

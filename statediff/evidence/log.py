@@ -287,7 +287,7 @@ def verdict_entry(
             f"{old['kernel']}; say with --because why it is judged again"
         )
     if superseded is None and because is not None:
-        raise UsageError("--because is for what was judged before; nothing in the log was")
+        raise UsageError("--because is for evidence judged before; the log has no such verdict")
     if because is not None and len(because) > MAX_REASON:
         raise UsageError(f"--because: {len(because)} characters are more than {MAX_REASON}")
     facts = {name: bundle.manifest[name] for name in _JUDGED}

@@ -138,7 +138,7 @@ def _faulty(cases: list[Mapping[str, Any]]) -> Iterator[WrongAgent]:
 def _classes(path: Path, listed: Any) -> tuple[str, ...]:
     known = {entry.value for entry in ActionClass} - {ActionClass.UNKNOWN.value}
     if not isinstance(listed, list) or not set(listed) <= known:
-        raise UsageError(f"{path}: `classes` lists some of {', '.join(sorted(known))}")
+        raise UsageError(f"{path}: `classes`: expected a list from {', '.join(sorted(known))}")
     return tuple(listed)
 
 

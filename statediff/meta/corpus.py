@@ -195,7 +195,7 @@ class _Trial(BaseModel):
 
 
 class StoredPool:
-    """A stored pool; what is in it is built when first asked for. Raises `UsageError` if broken."""
+    """A stored pool, which builds each part on first use. Raises `UsageError` if broken."""
 
     def __init__(self, document: Json) -> None:
         self._document = document

@@ -231,7 +231,7 @@ def beside_case(twin: Fault, case: MetaCase, world: World) -> MetaCase:
 
 
 def stage_faults(world: World) -> Iterator[tuple[str, Fault, frozenset[str]]]:
-    """Stage, what is seeded for it, and which clauses may say so, where only some may."""
+    """Stage, the fault seeded for it, and the clauses that may report it (`ANY`: none is named)."""
     yield from (("capture", fault, ANY) for fault in stage_cases.unread_sources(world))
     yield from (("resolve", fault, ANY) for fault in stage_cases.alike_entities(world))
     yield from (("canonicalize", fault, ANY) for fault in stage_cases.unapproved_spellings(world))

@@ -91,7 +91,7 @@ class Excluded:
 
 @dataclass(frozen=True, slots=True)
 class Unobserved:
-    """Nothing can be said of it; `cause` says why."""
+    """A value that was not observed; `cause` says why."""
 
     cause: str
 

@@ -25,8 +25,8 @@ KINDS: Final = 4
 def leading(judgement: Json) -> Json | None:
     """The finding to read first, with a sentence about all that was damaged; None on MATCH.
 
-    A near miss of what is required goes before the frame: what came instead of the required change
-    is in the frame too, and says less.
+    Where a change almost fits a required one, the finding of `require` comes before that of the
+    frame: the frame reports the same change with less detail.
     """
     findings = judgement["findings"]
     first = _first(findings)

@@ -130,7 +130,7 @@ class CopyPlace:
             raise UsageError(f"{folder}: is there already, and nothing is overwritten")
         sizes = self._sizes(run)
         if _RECORD not in sizes:
-            raise UsageError(f"{self.url}/{run}: holds no copy of a run, with its run.json")
+            raise UsageError(f"{self.url}/{run}: has no run.json, so it is no copy of a run")
         for name, size in sizes.items():
             _require_plain(f"{self.url}/{run}", name, size)
         folder.parent.mkdir(parents=True, exist_ok=True)

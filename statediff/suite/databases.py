@@ -95,7 +95,7 @@ def shown(url: str) -> str:
 
 
 def unusable(url: str, error: Exception) -> StorageError:
-    """The error that the database raises."""
+    """The error to raise where the store at this URL fails, with the cause."""
     cause = without_passwords(str(error), [url]).strip().splitlines()
     return StorageError(
         f"{shown(url)}: the store cannot be used: {cause[0] if cause else type(error).__name__}; "

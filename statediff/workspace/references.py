@@ -164,7 +164,7 @@ def recorded_runs(files: Sequence[ContractFile], run: Run) -> tuple[Reference, .
     if run.folder is not None:
         return recorded_trials(run.folder, *files)
     if len(files) > 1:
-        raise UsageError(f"two states are a run of one case, and {len(files)} are meant: --case")
+        raise UsageError(f"two states are one case's run; name one of {len(files)} with --case")
     states = list(run.before), list(run.after)
     return (recorded_run(files[0], *states, run.answer, run.trace, run.schema),)
 
@@ -239,7 +239,7 @@ def every_contract() -> tuple[Path, ...]:
 
 
 def pieces_of(paths: Sequence[Path], wanted: Wanted) -> Iterator[Piece]:
-    """The pieces of all that is wanted, contract by contract."""
+    """All that is to be tried, in pieces, contract by contract."""
     from statediff.meta.cases import read_cases, recordings
 
     for path in paths:

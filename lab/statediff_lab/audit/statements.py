@@ -1,4 +1,4 @@
-"""One statement a change of a row, as a database takes it; each `?` stands for a value."""
+"""SQL for each change of a row, one statement per change; each `?` stands for a value."""
 
 from __future__ import annotations
 

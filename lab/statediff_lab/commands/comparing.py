@@ -68,8 +68,8 @@ def compare(
 ) -> int:
     """Compare two runs, or two agents of a run, case by case.
 
-    Ends with 1 if a case regressed; else with 3 if whether one still passes is not known, or no
-    case could be compared; else with 0.
+    Ends with 1 if a case regressed; else with 3 if a case that passed may not pass any more, or if
+    no case could be compared; else with 0.
     """
     from statediff_lab.comparison import CaseChange, compare, trials_of
     from statediff_lab.opinions import signed_opinions

@@ -35,7 +35,7 @@ class CallKind(Enum):
 
 
 class ReadOutcome(Enum):
-    """The outcome of a call."""
+    """The outcome of a call that reads."""
 
     DELIVERED = "delivered"
     BLOCKED = "blocked"

@@ -359,7 +359,7 @@ def test_a_change_outside_every_collection_is_refused_not_overlooked(tmp_path: P
     suite = open_cases(folder(tmp_path))
     more = [*LENT, {"op": "add", "path": ["secrets"], "new": {"s1": {"id": "s1"}}}]
     run, _ = suite.run("library", parsed(line(after={"delta": more})))
-    with pytest.raises(InputError, match="secrets changed, and is no collection"):
+    with pytest.raises(InputError, match="secrets changed, but is no collection"):
         suite.prepare(run)
 
 

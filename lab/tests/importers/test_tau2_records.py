@@ -129,7 +129,7 @@ def test_rows_that_are_no_objects_any_more_are_a_change_of_the_list() -> None:
     [
         (("users", "u1", "name_first"), "Eve", "two fields are called name_first"),
         (("users", "u3"), "no entity", "expected an object"),
-        (("audit",), {"a": {"id": "a"}}, "audit changed, and is no collection"),
+        (("audit",), {"a": {"id": "a"}}, "audit changed, but is no collection"),
         (("orders",), [1], "expected an object of entities"),
     ],
 )

@@ -119,7 +119,7 @@ class Pins(Arguments):
 
 
 class Chat:
-    """One account, for one call."""
+    """The operations of one chat account, created for each call of a tool."""
 
     def __init__(self, url: str) -> None:
         self._rest = Rest(url.removeprefix("matrix+"), what="the chat", is_token=True)

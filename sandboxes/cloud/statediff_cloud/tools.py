@@ -118,14 +118,14 @@ class Sent(Arguments):
 
 
 class Dropped(Arguments):
-    """A message that was received is done with."""
+    """The arguments that delete a message that was received."""
 
     queue: Name
     receipt: str = Field(max_length=1024)
 
 
 def aws_tools(source: str, url: str) -> tuple[Tool[Any], ...]:
-    """The tools for the account at this URL, which has the agent's key and secret."""
+    """The tools for the account at this URL; the URL has the agent's key and secret."""
 
     def tool(
         verb: str,

@@ -183,7 +183,7 @@ class DatabaseSystem(ABC, Generic[AnyServer]):
 
     @cached_property
     def machine(self) -> Machine:
-        """The machine that runs its server; `SandboxError` says why nothing here does."""
+        """The machine that runs its server; `SandboxError` says why none here can run it."""
         return self._machine()
 
     @abstractmethod

@@ -95,12 +95,12 @@ class Shelf(Generic[T]):
         make: Callable[[], tuple[Box, T]],
         begin: Callable[[Kept[T]], Box],
     ) -> tuple[Box, T]:
-        """A server runs, and what its data folder holds.
+        """A running server, and the facts about its data folder.
 
-        `begin` starts it over a volume that was kept. Where there is none, `make` makes it of its
-        texts, which nobody else does for the same key meanwhile; if others asked for the same or
-        wait for it, it ends and begins over what it wrote. Where that cannot be done, e.g. because
-        the engine's kernel cannot mount one folder over another, each is made of its texts.
+        `begin` starts the server over a volume that was kept for the key. If none was, `make` loads
+        the texts, one caller per key at a time. If others want the same key, that server is ended,
+        its volume is kept, and `begin` starts it again. If a volume cannot be used, e.g. because
+        the engine's kernel cannot mount one folder over another, each server loads its texts.
         """
         with self._lock:
             place = self._places.setdefault((Owner.current(), key), _Place())

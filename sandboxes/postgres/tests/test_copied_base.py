@@ -60,5 +60,5 @@ def test_a_fork_begins_with_a_copy_of_this_machine_only(
 ) -> None:
     (file := tmp_path / "a.yaml").write_text(f"sources: {{db: {{kind: postgres, url: '{url}'}}}}")
     (kept := tmp_path / "db").write_text(name)
-    with pytest.raises(SandboxError, match=f"names no copy of ours: {name}"):
+    with pytest.raises(SandboxError, match=f"the name of a kept copy, found {name}"):
         PostgresByUrl(read_pack(file).sources[0], (), tmp_path).begin_at(kept)

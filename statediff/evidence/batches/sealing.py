@@ -294,7 +294,7 @@ def _record(data: bytes, number: int, place: int) -> Mapping[str, Json]:
     if type(document["n"]) is not int or document["n"] != number or type(own) is not int:
         raise BundleError(f"record {number}: it is the record of another rollout")
     if own + 1 != place:
-        raise BundleError(f"record {number}: it is over another state before")
+        raise BundleError(f"record {number}: expected `before` {place - 1}, found {own}")
     verdict = document["verdict"]
     if not isinstance(verdict, str) or verdict not in REWARDS:
         raise BundleError(f"record {number}: no verdict")

@@ -556,7 +556,7 @@ def unique(of: Gathered | None) -> Truths:
 
 
 def same_items(one: Gathered | None, two: Gathered | None) -> Truths:
-    """Equal in some completion where each side fits the other (Mendelsohn and Dulmage 1958)."""
+    """They can be equal exactly if each side fits the other (Mendelsohn and Dulmage 1958)."""
     if one is None or two is None:
         return UNDEFINED
     sides = one, two

@@ -239,7 +239,7 @@ def _keyed_as(before: State, part: SourceCapture, store: ChunkStore) -> SourceCa
 
 @contextmanager
 def named_as_given(kept: Callable[[], Iterable[StateInput]]) -> Iterator[None]:
-    """Errors call what is kept by then as the caller does: the copy is nobody's but ours."""
+    """Errors show the caller's name for an input, and not the path of the copy kept of it."""
     try:
         yield
     except (InputError, UsageError) as error:

@@ -214,7 +214,7 @@ class Served(Protocol):
 
     @property
     def served_by(self) -> str:
-        """In words, e.g. `PostgreSQL 16.2 (/usr/lib/…), a process of this machine`."""
+        """The server and its host: `PostgreSQL 16.2 (/usr/lib/…), a process of this machine`."""
 
 
 @runtime_checkable

@@ -245,5 +245,5 @@ def _as(entity_type: EntityType, table: Table, store: ChunkStore) -> Table:
         )
     except ValueError as error:
         raise InputError(
-            f"{entity_type.name}: the key of the state schema is not one: {error}"
+            f"{entity_type.name}: the key in the state schema does not identify rows: {error}"
         ) from error

@@ -186,7 +186,7 @@ class DatabaseByUrl(ABC):
         name = kept.read_text("utf-8", "replace")
         if not _parts_of_ours(name):
             raise SandboxError(
-                f"{self.source}: what was kept names no copy of ours: {printable(name[:100])}"
+                f"{self.source}: expected the name of a kept copy, found {printable(name[:100])}"
             )
         self._kept = name
 

@@ -22,7 +22,7 @@ _chunks: Final = Encoded()
 
 @dataclass(frozen=True)
 class ValueBlock:
-    """Rows as they were fetched: one sequence of stored values a field."""
+    """Rows as they were fetched: one sequence of stored values for each field."""
 
     keys: tuple[str, ...]
     columns: Mapping[str, Sequence[Any]]

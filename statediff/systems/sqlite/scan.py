@@ -83,7 +83,7 @@ _WIDE: Final = {"UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
 
 
 def stored_bytes(column: str) -> str:
-    """SQL: the value, of a text its bytes."""
+    """SQL for the stored value of a column: a text becomes its bytes."""
     return f"CASE typeof({column}) WHEN 'text' THEN CAST({column} AS BLOB) ELSE {column} END"
 
 

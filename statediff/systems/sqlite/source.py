@@ -236,7 +236,7 @@ def stands_on_link(path: Path) -> bool:
 
 
 def strange_side_file(path: Path) -> str | None:
-    """Why SQLite may not open the database: on a pipe in place of its log it would wait forever."""
+    """Why SQLite may not open the database: if its log is a pipe, SQLite would wait forever."""
     try:  # SQLite's other files are not beside a link
         real = os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114 - the hot path
     except (OSError, ValueError):

@@ -7,8 +7,8 @@ column of numbers that is no number: what a run writes in another form is a chan
 Parquet have kinds of their own; instants, dates and bytes (base64) become text. A workbook has a
 table for each sheet (`workbooks`); in a folder each is called FILE.SHEET.
 
-A fault of the first state is an `InputError`. A run could have left those of a later one: the fault
-then stands in the place of the table's records, so that the table is unobserved with that cause.
+A fault of the first state is an `InputError`. The run may have caused a fault of a later state: the
+message then replaces the table's records, so that the table is unobserved with that cause.
 """
 
 from __future__ import annotations

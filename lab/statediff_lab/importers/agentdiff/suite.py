@@ -132,7 +132,7 @@ class AgentDiff:
         return sorted(self._tests)
 
     def half(self, task: TaskId) -> Half:
-        """Even numbers were developed on, all else is held out."""
+        """Tasks with an even number were used in development; all others are held out."""
         number = re.search(r"[0-9]+", task.name)
         is_even = number is not None and int(number[0]) % 2 == 0
         return Half.DEVELOPED if is_even else Half.HELD_OUT

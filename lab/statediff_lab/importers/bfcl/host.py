@@ -1,13 +1,13 @@
-"""The benchmark's own code, asked from outside: a program for an environment that has `bfcl-eval`.
+"""Serve the benchmark's own code: a program for an environment that has `bfcl-eval`.
 
     .hosts/bfcl/bin/python lab/statediff_lab/importers/bfcl/host.py
 
 Reads requests and writes answers, each a line of JSON, and imports nothing of statediff. `{"do":
-"tasks", "category": NAME}` is answered by each task with its ground truth carried out, then by
-`{"end": true}`. `{"do": "run", "task": ID, "turns": [[CALL, …], …]}` carries out a run, shows it to
-the benchmark's checker and says what both made of it. With `patch`, `{SYSTEM: {ATTRIBUTE: VALUE}}`,
-the attributes are set when the last turn's calls are made; where one cannot be, none is. What
-cannot be answered is `{"error": TEXT}`.
+"tasks", "category": NAME}` executes the ground truth of each task and writes the results, then
+`{"end": true}`. `{"do": "run", "task": ID, "turns": [[CALL, …], …]}` executes the calls and writes
+the verdict of the benchmark's checker; with `states`, it also writes the result of each call.
+`patch`, `{SYSTEM: {ATTRIBUTE: VALUE}}`, sets attributes after the last turn's calls: all of them or
+none. A request that fails gets `{"error": TEXT}`.
 
 A call is a text as a model writes it. An attribute is JSON: a map whose keys are not all texts is
 `{"#": [[key, value], …]}`, a folder `{"folder": name, "holds": {…}}`, a file `{"file": name,

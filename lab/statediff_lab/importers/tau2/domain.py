@@ -420,7 +420,7 @@ def _require_known(before: Tree, after: Tree, known: set[tuple[str, ...]]) -> No
         inside = any(place[: len(path)] == path for place in known)
         old, new = ({} if side is None else side for side in (old, new))
         if not (inside and isinstance(old, Mapping) and isinstance(new, Mapping)):
-            raise InputError(f"{printable('/'.join(path)[:200])} changed, and is no collection")
+            raise InputError(f"{printable('/'.join(path)[:200])} changed, but is no collection")
         level += [((*path, name), old.get(name), new.get(name)) for name in {*old, *new}]
 
 

@@ -1,12 +1,12 @@
-"""The head of a message: the values of the headers people act on, and what one says beside them.
+"""The head of a message: the values of the headers people act on, and lines that say more.
 
 A plain letter says in its head what its envelope says: it is from the sender, to recipients who
 get it, with one subject and the time at which it is sent. A line that says anything else is a
-*departure*. A line is never a departure only if it is in `BOOKKEEPING`, with the reason, and
-names nobody who neither sent the letter nor gets it.
+*departure*. `BOOKKEEPING` lists headers that servers and programs add, with the reason why they are
+exempt; such a line is exempt only if it names nobody but the sender and the recipients.
 
-Addresses are read by a grammar of our own, stricter than a mail program's: what does not fit it
-has no addresses, and is a departure.
+Addresses are read by a grammar of our own, stricter than a mail program's: a line that does not
+fit it has no addresses, and is a departure.
 """
 
 from __future__ import annotations

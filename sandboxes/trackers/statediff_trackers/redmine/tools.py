@@ -18,7 +18,7 @@ _KNOWN_RESOLUTIONS: Final = ", ".join(_RESOLUTIONS)
 
 
 class Redmine:
-    """One account, for one call."""
+    """The operations of one Redmine account, created for each call of a tool."""
 
     def __init__(self, url: str) -> None:
         self._rest = Rest(url, {"Content-Type": "application/json"})

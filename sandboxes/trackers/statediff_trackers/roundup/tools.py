@@ -13,7 +13,7 @@ _LISTED: Final = "title,status,priority,assignee"
 
 
 class Roundup:
-    """One account, for one call."""
+    """The operations of one Roundup account, created for each call of a tool."""
 
     def __init__(self, url: str) -> None:
         # It answers requests only of pages that are its own.
