@@ -21,7 +21,7 @@ _NAMES: Final = {
     "foreseen": ("binding_error",),
     "judging_modules": ("modules_digest",),
     "libraries": ("context_of", "library_of"),
-    "linting": ("bound_to_calls", "changes_there_before", "lint"),
+    "linting": ("changes_there_before", "lint"),
     "replaying": ("course_of", "replay", "require_kernel"),
     "trial": (
         "KERNEL", "Evaluated", "Prepared", "TrialFacts", "evaluate", "gates_now", "judgement_of",
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from statediff.kernel.judging_modules import modules_digest as modules_digest
     from statediff.kernel.libraries import context_of as context_of
     from statediff.kernel.libraries import library_of as library_of
-    from statediff.kernel.linting import bound_to_calls as bound_to_calls
     from statediff.kernel.linting import changes_there_before as changes_there_before
     from statediff.kernel.linting import lint as lint
     from statediff.kernel.replaying import course_of as course_of

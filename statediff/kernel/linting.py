@@ -22,7 +22,6 @@ from statediff.model.codes import FindingCode
 from statediff.model.readings import Capture
 from statediff.model.schema import Schema
 from statediff.model.timelines import Resolution
-from statediff.model.trace import NO_TRACE
 from statediff.model.verdict import Judgement, Truth
 from statediff.model.view import StateView
 
@@ -64,20 +63,6 @@ def lint(
         _over(file, compiled, resolution), null=null, histories=histories, tools=tools
     )
     return in_order((*invalid, *lint_contract(subject)))
-
-
-def bound_to_calls(file: ContractFile, base: Capture) -> tuple[str, ...]:
-    """The clauses of the null run that are open only because nobody recorded its calls."""
-    try:
-        compiled = compile_contract(file, schema_of(base))
-        resolution = compiled.resolve(base, base)
-        whole = check_null_run(file, compiled, resolution)
-        blind = check_null_run(file, compiled, resolution, trace=NO_TRACE)
-    except ContractError:
-        return ()
-    known = {each.clause for each in whole.clauses if each.truth is not Truth.UNKNOWN}
-    open_ = (each.clause for each in blind.clauses if each.truth is Truth.UNKNOWN)
-    return tuple(clause for clause in open_ if clause in known)
 
 
 def changes_there_before(

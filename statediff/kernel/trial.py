@@ -374,11 +374,8 @@ def check_null_run(
     compiled: Compiled,
     resolution: Resolution,
     refusals: Iterable[Refusal] = (),
-    trace: Trace | None = None,
 ) -> Judgement:
     """The judgement of a run in which nothing happened and nothing was said.
-
-    Its `trace` is whole, and has no call, where none is given.
 
     `ContractError` if it would MATCH and the contract does not say `noop: true`.
     """
@@ -390,7 +387,7 @@ def check_null_run(
     rest = Rest(
         tuple(r for r in refusals if r.side == "before"),
         NoAnswer("the null run says nothing"),
-        trace or Trace((), is_complete=True, cause="", turns=_spoken(compiled.contract)),
+        Trace((), is_complete=True, cause="", turns=_spoken(compiled.contract)),
         RunEnding(BY_ITSELF, 0),
     )
     null = _judge_states(compiled, still.matchings[0], still, rest, explains=False).judgement

@@ -23,7 +23,9 @@ from statediff.evidence.disclosure.settings import opened_to, settings_beside
 from statediff.evidence.documents import schema_from
 from statediff.extras import brought
 from statediff.kernel import schema_of
+from statediff.model.trace import NO_TRACE, Trace
 from statediff.model.values import printable
+from statediff.model.verdict import Truth
 from statediff.packs import (
     CONTRACT_FILE,
     agents_in,
@@ -215,7 +217,6 @@ def check(path: Path, states: States) -> Checked:
     """One contract checked as far as the states at hand allow."""
     from statediff.contract.lint import in_order
     from statediff.contract.lint.subject import remark
-    from statediff.kernel import bound_to_calls
     from statediff.kernel import lint as linted
 
     name, against = "", "shape"
@@ -237,8 +238,21 @@ def check(path: Path, states: States) -> Checked:
         problems = in_order((*found, *cases, *later, *review_remarks(path, file), *told))
     except ContractError as error:
         return Checked(path, name, against, error.problems)
-    of_calls = () if base is None else bound_to_calls(file, base)
-    return Checked(path, name, against, problems, of_calls)
+    return Checked(path, name, against, problems, () if base is None else _of_calls(file, base))
+
+
+def _of_calls(file: ContractFile, base: Capture) -> tuple[str, ...]:
+    """The clauses that are open only because nobody recorded the calls of a run that made none."""
+    from statediff.kernel import judgement_of
+
+    whole = Trace((), is_complete=True, cause="", turns=())
+    try:
+        known, blind = (judgement_of(file, base, base, trace=t) for t in (whole, NO_TRACE))
+    except ContractError:
+        return ()
+    decided = {each.clause for each in known.clauses if each.truth is not Truth.UNKNOWN}
+    open_ = (each.clause for each in blind.clauses if each.truth is Truth.UNKNOWN)
+    return tuple(clause for clause in open_ if clause in decided)
 
 
 def _wrong_disclosure(path: Path, file: ContractFile, schema: Schema | None) -> Iterator[Problem]:

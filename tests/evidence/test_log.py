@@ -72,7 +72,7 @@ def test_a_judgement_anew_names_what_it_supersedes_and_why_and_the_old_one_stays
 def test_the_same_bundle_is_in_a_log_once_and_a_reason_needs_something_to_supersede() -> None:
     with pytest.raises(UsageError, match="entry 3"):
         verdict_entry(read_log(LOG), bundle(3), NOON, None)
-    with pytest.raises(UsageError, match="nothing in the log"):
+    with pytest.raises(UsageError, match="the log has no such verdict"):
         verdict_entry(read_log(LOG), bundle(50), NOON, "why not")
 
 
