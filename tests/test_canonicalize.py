@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from statediff import judge
 from statediff.contract.document.contract import Canonicalize
 from statediff.kernel.canonicalize.book import OPAQUE, RuleBook
 from statediff.kernel.canonicalize.rules import RULES, equality_of_types, rule_book
@@ -404,6 +405,26 @@ def test_plain_numbers_of_an_export_stay_as_they_are_stored_where_they_are_only_
     assert not rules.leaves("exported", ["list"])
     assert rules.leaves("thing", ["price", "list", "any"])
     assert not rules.leaves("thing", ["map"])
+
+
+CENTS = """
+contract: shop/cents
+version: 1.0.0
+owner: shop
+intent: Pay once what was asked for.
+canonicalize: [{use: decimal@1, on: [payment.amount], because: cents are all that counts}]
+forbid: [{id: twice, that: count(p for p in after.payment if p.amount == 71.96) > 1}]
+require: [{id: paid, that: any(p.amount == 71.96 for p in after.payment)}]
+allow: [{id: payments, create: payment}]
+"""
+
+
+@pytest.mark.parametrize(("paid", "verdict"), [(0, "DIVERGE"), (1, "MATCH"), (2, "DIVERGE")])
+def test_conditions_over_a_type_see_its_numbers_by_their_rule(paid: int, verdict: str) -> None:
+    before = {"payment": [{"id": 0, "amount": 2.5}]}
+    after = [*before["payment"], *({"id": n + 1, "amount": 71.96000000000001} for n in range(paid))]
+    assert judge(CENTS, before, {"payment": after}).verdict.value == verdict
+    assert not json_book(("decimal@1", "exported.price")).leaves("exported", ["price"])
 
 
 def test_a_list_has_no_order_where_a_rule_says_so() -> None:

@@ -270,16 +270,20 @@ class RuleBook:
         self.uses = tuple(uses)
         self._by_type: dict[str, dict[str, list[BoundRule]]] = {}
         self._zipped: dict[str, list[tuple[str, ...]]] = {}
-        self._exact: set[tuple[str, str]] = set()
-        """(type, field) of plain numbers, which are compared by their value everywhere anyhow."""
         for use in self.uses:
             by_field = self._by_type.setdefault(use.type, {})
             for name in use.fields:
                 by_field.setdefault(name, []).append(use)
-                if use.rule is JSON_TYPE and _kind_in(schema, use.type, name) is Kind.DECIMAL:
-                    self._exact.add((use.type, name))
             if len(use.fields) > 1:
                 self._zipped.setdefault(use.type, []).append(use.fields)
+        self._exact = {
+            (type_name, name)
+            for type_name, by_field in self._by_type.items()
+            for name, on in by_field.items()
+            if all(use.rule is JSON_TYPE for use in on)
+            and _kind_in(schema, type_name, name) is Kind.DECIMAL
+        }
+        """(type, field) of plain numbers, which are compared by their value everywhere anyhow."""
         self._alone: dict[str, list[tuple[str, list[BoundRule]]]] = {}
         """By type: the fields with the rules that read no other field, in the order they apply."""
         for type_name, by_field in self._by_type.items():
