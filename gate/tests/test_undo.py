@@ -56,7 +56,7 @@ class UndoSuite:
         ("UPDATE customer SET name = 'a' WHERE id = 3",
          "UPDATE customer SET name = 'Eve' WHERE id = 3"),
     )  # fmt: skip
-    """What others do, and how it is taken back."""
+    """Statements of others, and those that take them back."""
 
     def test_harm_is_undone_where_all_is_as_the_run_left_it(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -30,18 +30,17 @@ from typing import Final, NamedTuple
 
 from statediff_lab.importers.recorded import (
     BadLine,
-    Prepared,
     Suite,
     open_suite,
     parse,
     read_lines,
 )
 from statediff_lab.importers.states import tables_json
+from statediff_lab.importers.sweep import reference_of
 from statediff_lab.statistics.draws import lot
 
 from statediff.contract.file import load_contract, parse_contract
 from statediff.errors import UsageError
-from statediff.kernel import TrialFacts
 from statediff.meta.cases import read_cases
 from statediff.meta.reference import Reference
 from statediff.model.verdict import Judgement, Truth, Verdict
@@ -88,7 +87,7 @@ class Known:
     run: Reference
     judgement: Judgement
     is_example: bool
-    """Whether an owner would show it as a right run."""
+    """True if an owner would show it as a right run."""
     turn: int = 0
     """How often its agent ran before."""
 
@@ -107,18 +106,8 @@ def known_runs(suite: Suite, domain: str) -> dict[str, list[Known]]:
         if isinstance(line, BadLine):
             continue
         run, labels = suite.run(domain, parse(line))
-        trial = suite.prepare(run)
-        if suite.name not in ONCE or not is_torn(suite.name, trial):
-            one = Reference(
-                run.run_id,
-                trial.contract,
-                before=trial.before,
-                after=trial.after,
-                trace=trial.trace,
-                answer=trial.answer,
-                timeline=None,
-                facts=TrialFacts.offline(),
-            )
+        one = reference_of(suite, run)
+        if suite.name not in ONCE or not is_torn(suite.name, one):
             said = one.judged()
             is_right = labels.official is True and said.verdict is Verdict.MATCH
             found[str(run.task)].append(Known(one, said, is_right))
@@ -148,9 +137,9 @@ def live_runs(path: Path, repeats: int) -> list[Known]:
     ]
 
 
-def is_torn(suite: str, trial: Prepared) -> bool:
+def is_torn(suite: str, run: Reference) -> bool:
     """True if the run began with another state than the recorded one."""
-    (table, given), ends = ONCE[suite], (trial.before.parts[0], trial.after.parts[0])
+    (table, given), ends = ONCE[suite], (run.before.parts[0], run.after.parts[0])
     first, last = ({k: r[given] for k, r in end.state.tables[table].rows()} for end in ends)
     return bool({last[key] for key in last.keys() - first.keys()} & {*first.values()})
 

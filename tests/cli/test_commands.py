@@ -85,7 +85,6 @@ def test_lint_says_how_far_it_checked(statediff: Call) -> None:
     assert found["errors"] == 0
 
 
-@pytest.mark.usefixtures("files")
 def test_check_names_what_nobody_decides_without_the_calls(statediff: Call, files: Files) -> None:
     text = (files.folder / "c.yaml").read_text()
     files.write("calls.yaml", f"{text}\nactions:\n  allow: {{classes: [conditional-update]}}\n")
@@ -93,10 +92,8 @@ def test_check_names_what_nobody_decides_without_the_calls(statediff: Call, file
     assert "never decided where nobody records the agent's calls: actions-allow" in said.out
     found = statediff("check", "c.yaml", "calls.yaml", "--before", "a.json", "--json").json
     assert [each["of_calls"] for each in found["contracts"]] == [[], ["actions-allow"]]
-    judged = statediff(
-        "judge", "calls.yaml", "--before", "a.json", "--after", "b.json", "--json"
-    ).json
-    open_ = [c["clause"] for c in judged["clauses"] if c["truth"] == "UNKNOWN"]
+    judged = statediff("judge", "calls.yaml", "--before", "a.json", "--after", "b.json", "--json")
+    open_ = [c["clause"] for c in judged.json["clauses"] if c["truth"] == "UNKNOWN"]
     assert open_ == ["actions-allow"]
 
 

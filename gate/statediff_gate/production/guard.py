@@ -99,7 +99,7 @@ class Guard:
     ) -> None:
         self.watch, self.others = watch, 0
         self.decisions = Counter[str]()
-        """What it decided since it started, and how many transactions were others'."""
+        """Counts of its decisions since it started, and of other accounts' transactions."""
         self._records, self._alerts, self._has_told = records, alerts, False
         self._deciding = Deciding(contract)
         refine = refinements(None, known_sandbox(contract))(watch.source)

@@ -37,7 +37,7 @@ def residue_of(
     header, ends = rows[0], "\r\n" if raw.endswith(b"\r\n") else "\n"
     made = io.StringIO(newline="")
     csv.writer(made, delimiter=delimiter, lineterminator=ends).writerows(rows)
-    if made.getvalue().encode() != raw:
+    if not header or made.getvalue().encode() != raw:
         return {"layout": raw}
     odd = [each for n, name in enumerate(header) if name in numbers for each in _odd(n, rows[1:])]
     parts = {"ends": ends.encode()} if ends != "\n" else {}

@@ -124,6 +124,7 @@ def _plain(cell: str) -> str:
         (b'id,a\n"1","x"\n"2",""\n', b'id,a\n"1","x"\n"2",\n', {BESIDE, RESIDUE}),
         (b'id,a\n1,"x,y"\n2,\n', b'id,a\n1,"x,y"\n2,', {RESIDUE}),
         (b"id,a\n1,\n", b'"id","a"\n"1",""\n', {RESIDUE}),
+        (b"\n", b"\n\n", {RESIDUE}),
         (b"id,a\n1,x\n2,y\n", b"id,a\r1,x\r2,y\r", None),
         (b"id,a\n1,x\n2,y\n", b"id,a\n1,x\n2,y\r", None),
         (b"id,a\n1,x\n2,y\n", b"id,a\n1,x\r\r\n2,y\n", None),

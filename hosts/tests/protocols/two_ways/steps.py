@@ -1,4 +1,4 @@
-"""The acts of the reference agent of every task, told once: statements, requests, commits, mails.
+"""The acts of each task's reference agent, in one place: statements, requests, commits, mails.
 
 `Hands` carry the steps out: with the systems' own clients, or through the tools of an MCP server.
 """
