@@ -1,7 +1,6 @@
 """A file that says how an agent is reached: `--agent FILE.yaml`.
 
-One of `agent`, `command`, `image`, `mcp` and `url` says which way; the other keys go with some
-of these. An option that only another way understands is refused, never ignored.
+One of `agent`, `command`, `image`, `mcp` and `url` says which way; the other keys go with some.
 """
 
 from __future__ import annotations
@@ -22,6 +21,14 @@ from statediff.workspace.agents import AgentOptions
 
 SUFFIXES: Final = (".yaml", ".yml")
 Text: TypeAlias = Annotated[str, Field(min_length=1, description="a text")]
+Name: TypeAlias = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$",
+        description="a name of letters, digits, `.`, `_` and `-`",
+    ),
+]
+Models: TypeAlias = Annotated[tuple[Text, ...], Field(min_length=1, description="a list of names")]
 Price: TypeAlias = Annotated[int | Decimal, Field(ge=0, description="a number, e.g. 2.50")]
 
 
@@ -36,14 +43,14 @@ class UserPart(Part):
 class AgentDocument(Part):
     """The keys of the file."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,39}$")] | None = None
+    name: Name | None = None
     agent: Text | None = None
     command: Text | None = None
     image: Text | None = None
     mcp: Text | None = None
     mcp_config: Text | None = None
     url: Text | None = None
-    model: Text | tuple[Text, ...] | None = None
+    model: Text | Models | None = None
     key_env: Text | None = None
     price_in: Price | None = None
     price_out: Price | None = None
@@ -65,8 +72,7 @@ def agents_in(file: Path, common: AgentOptions) -> list[AgentOptions]:
     ways = [w for w in ("agent", "command", "image", "mcp", "url") if getattr(said, w)]
     if not ways or (len(ways) > 1 and ways != ["command", "image"]):
         raise UsageError(
-            f"{file}: give one of `agent`, `command`, `image`, `mcp` and `url`; a `command` may "
-            "stand beside an `image`"
+            f"{file}: give one of `agent`, `command`, `image` (or both of these), `mcp` and `url`"
         )
     models = said.model if isinstance(said.model, tuple) else (said.model,)
     options = replace(common, **_options(said, file.parent))
@@ -75,12 +81,8 @@ def agents_in(file: Path, common: AgentOptions) -> list[AgentOptions]:
 
 def _options(said: AgentDocument, folder: Path) -> dict[str, Any]:
     """The options as the parts of a run name them."""
-    prices = {
-        name: None if price is None else str(price)
-        for name, price in (("price_in", said.price_in), ("price_out", said.price_out))
-    }
-    given = said.model_dump(exclude={"name", "agent", "url", "model", "user", *prices})
-    user = said.user
+    given = said.model_dump(exclude={"name", "agent", "url", "model", "user"})
+    prices = {n: str(v) for n in ("price_in", "price_out") if (v := given[n]) is not None}
     return {
         **given,
         **prices,
@@ -88,7 +90,7 @@ def _options(said: AgentDocument, folder: Path) -> dict[str, Any]:
         "title": said.name,
         "named": said.agent,
         "base_url": said.url,
-        "user_url": user and user.url,
-        "user_model": user and user.model,
-        "user_key_env": user and user.key_env,
+        "user_url": said.user and said.user.url,
+        "user_model": said.user and said.user.model,
+        "user_key_env": said.user and said.user.key_env,
     }

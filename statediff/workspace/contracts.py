@@ -250,9 +250,8 @@ def _of_calls(file: ContractFile, base: Capture) -> tuple[str, ...]:
         known, blind = (judgement_of(file, base, base, trace=t) for t in (whole, NO_TRACE))
     except ContractError:
         return ()
-    decided = {each.clause for each in known.clauses if each.truth is not Truth.UNKNOWN}
-    open_ = (each.clause for each in blind.clauses if each.truth is Truth.UNKNOWN)
-    return tuple(clause for clause in open_ if clause in decided)
+    pairs = zip(known.clauses, blind.clauses, strict=True)
+    return tuple(two.clause for one, two in pairs if two.truth is Truth.UNKNOWN is not one.truth)
 
 
 def _wrong_disclosure(path: Path, file: ContractFile, schema: Schema | None) -> Iterator[Problem]:
