@@ -86,7 +86,7 @@ pages: setup ## Run what each page shows in a fresh environment with what it say
 check: setup ## Run ruff, mypy strict, import-linter and the check of prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy --num-workers $(WORKERS)
+	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -q tests/test_words.py
 

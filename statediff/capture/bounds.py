@@ -156,14 +156,11 @@ def _pairs(before: Table, after: Table) -> Iterator[tuple[ChunkRef, ChunkRef]]:
 
 def _are_known_few(before: Table, after: Table, origin: Origin, bounds: Bounds) -> bool:
     """True if the rows are within the bounds by what is known of how the table was made."""
-    if not origin.leads(before, after):
+    if not origin.leads(before, after) or len(origin.changes) > bounds.rows:
         return False
-    if sum(before.chunks[at].rows for at in origin.touched) + len(origin.changes) > bounds.rows:
-        return False
-    old = sum(map(before.chunk_bytes, origin.touched))
-    new = sum(_size(cell) for change in origin.changes for cell in (change.after or {}).values())
-    # Of both sides; a character has at most four bytes.
-    return 2 * old + 4 * new <= bounds.key_bytes
+    sides = (each for change in origin.changes for each in (change.before, change.after) if each)
+    # A character has at most four bytes.
+    return 4 * sum(_size(cell) for side in sides for cell in side.values()) <= bounds.key_bytes
 
 
 def _may_go_beyond(before: Table, after: Table, bounds: Bounds) -> bool:

@@ -223,7 +223,6 @@ class _Seen:
     """The look-ups in a table, as far as they are kept."""
 
     rows: dict[tuple[Any, ...], Row] = field(default_factory=dict)
-    sizes: dict[int, int] = field(default_factory=dict)
     orders: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
     asked: dict[str, int] = field(default_factory=dict)
     cells_asked: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -378,13 +377,6 @@ class Table(Later):
     @cached_property
     def _seen(self) -> _Seen:
         return _Seen()
-
-    def chunk_bytes(self, at: int) -> int:
-        """The bytes of a chunk's columns."""
-        known = self._seen.sizes.get(at)
-        if known is None:
-            known = self._seen.sizes[at] = int(self.store.get(self.chunks[at]).nbytes)
-        return known
 
     def _orders(self, ref: ChunkRef, batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
         """The order of every key of a chunk; kept for the last few chunks that were asked."""
