@@ -1,7 +1,7 @@
 """A MariaDB database behind the gate: an XA transaction, read from the server's log of rows.
 
 1. The whole is read once at a place of the log: everything later comes from the log.
-2. The agent's statements run in an XA transaction of a connection of its own, with the agent's
+2. The agent's statements run in an XA transaction of a session of its own, with the agent's
    account: no setting and no temporary table of one transaction is there in the next. Only
    statements that can neither end it nor run a text as a statement are taken (`_require_plain`).
 3. `XA PREPARE` writes the transaction's rows to the log, under its name. What others committed
@@ -23,7 +23,7 @@ import pymysql
 from pymysql.constants import ER
 from statediff_mariadb.changes import Change, Inexact, gone_of, may_follow, read_changes
 from statediff_mariadb.feed import LOG_SECONDS, look_of
-from statediff_mariadb.log import Logged, check_settings, end_of_log, read_log
+from statediff_mariadb.log import Logged, LogReader, check_settings, last_in_log
 from statediff_mariadb.session import Connection, cause_of, connected, fetched, literal
 from statediff_mariadb.source import ATTEMPTS, READ_SECONDS, MariaDbSource, Scan
 
@@ -43,6 +43,7 @@ from statediff_gate.journal import Journal, number_of
 from statediff_gate.participant import MOST_ROWS, Answer, Participant, Refused
 from statediff_gate.statements import MARIADB, Rewrite, RowEdit
 
+_RESET: Final = 31  # COM_RESET_CONNECTION
 _WAIT: Final = "SET SESSION wait_timeout = 31536000, innodb_lock_wait_timeout = 5"
 _WRITING: Final = (
     "SET SESSION time_zone = '+00:00',"
@@ -90,6 +91,7 @@ class MariaDbGate(Participant):
         """Transactions that others prepared and have not committed."""
         self._own: Connection[Any] | None = None
         self._agent: Connection[Any] | None = None
+        self._log: LogReader | None = None
         self._stage = self._name = ""
         try:
             self._own, self._database = connected(url, READ_SECONDS)
@@ -107,25 +109,29 @@ class MariaDbGate(Participant):
         self._course = Course(name, state)
 
     def _connect(self) -> None:
-        self._leave()
-        self._agent, database = connected(self._account, MAX_SECONDS)
-        self._agent.decoders = {**pymysql.converters.decoders}
-        self._agent.encoders = {**pymysql.converters.encoders}
-        self._agent.query(_WAIT)
-        self._agent.select_db(database)
+        if self._agent is None:
+            self._agent, self._home = connected(self._account, MAX_SECONDS)
+            self._agent.decoders = {**pymysql.converters.decoders}
+            self._agent.encoders = {**pymysql.converters.encoders}
+        else:
+            self._agent._execute_command(_RESET, b"")  # type: ignore[attr-defined]  # noqa: SLF001
+            self._agent._read_ok_packet()  # type: ignore[attr-defined]  # noqa: SLF001
+        self._agent.query(f"{_WAIT}, NAMES utf8mb4")
+        self._agent.select_db(self._home)
 
     def _begin_world(self) -> State:
         """Everything, as it is where the log has its end."""
         with self._source.session() as (connection, database):
             for _ in range(ATTEMPTS):
-                self._place = end_of_log(connection)
+                place = last_in_log(connection)
                 self._look = look_of(self._source, connection, database)
                 store = MemoryChunks()
                 catalogue = self._look.catalogue
                 state, _ = self._source.look(connection, database, catalogue, store, None)
-                is_steady = end_of_log(connection) == self._place
+                is_steady = last_in_log(connection) == place
                 connection.rollback()
                 if is_steady:
+                    self._log = LogReader(self._url, place, LOG_SECONDS, waits=True)
                     return state
         raise SourceUnavailable("its tables kept changing while they were read")
 
@@ -223,8 +229,7 @@ class MariaDbGate(Participant):
             try:
                 _end(self._there(self._own), "COMMIT", self._name, self._database)
             except (pymysql.Error, OSError):
-                why = f"nothing was committed: {cause_of(error)}"
-                raise Refused(f"{self.name}: {why}") from error
+                raise Refused(f"{self.name}: nothing was committed: {cause_of(error)}") from error
         self._stage = ""
         self._course.accept(*self._proposed)
 
@@ -252,6 +257,8 @@ class MariaDbGate(Participant):
     def close(self) -> None:
         self.abort()
         self._leave()
+        if self._log is not None:
+            self._log.close()
         if self._own is not None:
             with contextlib.suppress(pymysql.Error, OSError):
                 self._own.close()
@@ -260,27 +267,37 @@ class MariaDbGate(Participant):
 
     def _follow(self) -> tuple[Logged | None, bool]:
         """Our transaction in the log; whether others committed something."""
-        own, mine, has_others = self._there(self._own), None, False
-        end = end_of_log(own)
-        for found in read_log(self._url, self._place, end, LOG_SECONDS):
-            ended = next(filter(None, map(_ENDED.fullmatch, found.statements)), None)
-            name = found.prepared
-            if ended is not None:
-                name = bytes.fromhex(ended[2] + ended[3]).decode("utf-8", "replace")
-            if name is None:
-                has_others |= self._add_others(found)
-            elif name == self._name + self._database:
-                mine = found if ended is None else None
-            elif number_of(name) == self._journal.number:
-                continue  # it has ended, and what it did is known
-            elif ended is None:
-                self._waiting[name] = found
-            elif (theirs := self._waiting.pop(name, None)) is None:
-                self._course.conflict = "others ended what they had prepared before the gate stood"
-            elif ended[1].upper() == "COMMIT":
-                has_others |= self._add_others(theirs)
-        self._place = end
-        return mine, has_others
+        log, self._log = self._log, None
+        if log is None:
+            raise SourceUnavailable("it could not be read to its end: open the gate again")
+        try:
+            end = last_in_log(self._there(self._own))
+            told = [self._told(each) for each in log.until(end)]
+        except BaseException:
+            log.close()
+            raise
+        self._log = log
+        return next((mine for mine, _ in told if mine), None), any(others for _, others in told)
+
+    def _told(self, found: Logged) -> tuple[Logged | None, bool]:
+        """Our transaction, if it is that; whether it is others' who committed something."""
+        ended = next(filter(None, map(_ENDED.fullmatch, found.statements)), None)
+        name = found.prepared
+        if ended is not None:
+            name = bytes.fromhex(ended[2] + ended[3]).decode("utf-8", "replace")
+        if name is None:
+            return None, self._add_others(found)
+        if name == self._name + self._database:
+            return (found if ended is None else None), False
+        if number_of(name) == self._journal.number:
+            return None, False  # it has ended, and what it did is known
+        if ended is None:
+            self._waiting[name] = found
+        elif (theirs := self._waiting.pop(name, None)) is None:
+            self._course.conflict = "others ended what they had prepared before the gate stood"
+        elif ended[1].upper() == "COMMIT":
+            return None, self._add_others(theirs)
+        return None, False
 
     def _add_others(self, logged: Logged) -> bool:
         changes, doubt = self._edits(logged, is_own=False)

@@ -19,6 +19,7 @@ server's, in whole seconds.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,11 +36,12 @@ from statediff_mariadb.changes import Cascade
 from statediff_mariadb.log import (
     Kind,
     Logged,
+    LogReader,
     Place,
     check_kept,
     check_settings,
     end_of_log,
-    read_log,
+    last_in_log,
 )
 from statediff_mariadb.replay import (
     ACCOUNTS,
@@ -123,9 +125,10 @@ class MariaDbFeed:
         with self._source.session() as (connection, database):
             for _ in range(ATTEMPTS):
                 as_of = clock()
-                end = end_of_log(connection)
+                end = last_in_log(connection)
                 check_kept(connection, start.place, end)
-                logged = list(read_log(self._url, start.place, end, LOG_SECONDS))
+                with closing(LogReader(self._url, start.place, LOG_SECONDS)) as reader:
+                    logged = list(reader.until(end))
                 look = look_of(self._source, connection, database)
                 replay = Replay(database, before, start.look, logged, store)
                 replay.forwards(look)
@@ -138,7 +141,7 @@ class MariaDbFeed:
                 state, _ = self._source.look(
                     connection, database, look.catalogue, store, before, wanted
                 )
-                is_steady = end_of_log(connection) == end
+                is_steady = last_in_log(connection) == end
                 connection.rollback()
                 if is_steady:
                     break

@@ -8,13 +8,12 @@ the log before anybody can see what it did.
 
 from __future__ import annotations
 
+import secrets
 import struct
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
-from functools import partial
 from typing import Any, Final
 
 import pymysql
@@ -34,7 +33,6 @@ _SETTINGS: Final = {
     "binlog_row_metadata": "FULL",
     "log_bin_compress": "0",
 }
-_REPLICA_ID: Final = 1_000_000_007
 _ATTEMPTS: Final = 20
 _NO_KEYS_CHECKED: Final = 2
 _XA: Final = 64 | 128
@@ -116,20 +114,24 @@ def check_settings(connection: Connection[Any]) -> None:
         raise SourceUnavailable("its server keeps some databases out of its log")
 
 
-def end_of_log(connection: Connection[Any]) -> Place:
+def last_in_log(connection: Connection[Any]) -> Place:
     """The last transaction that is in the log now. Raises `SourceUnavailable`, `pymysql.Error`."""
-    for _ in range(_ATTEMPTS):
-        ((text,),) = fetched(connection, "SELECT @@global.gtid_binlog_pos")
-        (status,) = fetched(connection, "SHOW MASTER STATUS")
-        if fetched(connection, "SELECT @@global.gtid_binlog_pos") == [(text,)]:
-            break  # both tell of one moment
-    else:
-        raise SourceUnavailable("its log grew without a pause")
+    ((text,),) = fetched(connection, "SELECT @@global.gtid_binlog_pos")
     try:
         domain, server, number = (int(part) for part in str(text).split("-"))
     except ValueError as error:
         raise SourceUnavailable("its server has not one log, but several or none") from error
-    return Place(domain, server, number, str(status[0]), int(status[1]))
+    return Place(domain, server, number)
+
+
+def end_of_log(connection: Connection[Any]) -> Place:
+    """The last transaction in the log, and where in its files that is. Raises as `last_in_log`."""
+    for _ in range(_ATTEMPTS):
+        place = last_in_log(connection)
+        (status,) = fetched(connection, "SHOW MASTER STATUS")
+        if last_in_log(connection) == place:  # both tell of one moment
+            return replace(place, file=str(status[0]), offset=int(status[1]))
+    raise SourceUnavailable("its log grew without a pause")
 
 
 def check_kept(connection: Connection[Any], start: Place, end: Place) -> None:
@@ -144,37 +146,54 @@ def check_kept(connection: Connection[Any], start: Place, end: Place) -> None:
         raise SourceUnavailable(f"its log is no longer the one that had its end at {start}")
 
 
-def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Logged]:
-    """The transactions after `start`, up to `end`. Raises `SourceUnavailable`.
+class LogReader:
+    """The log after `start`, read as a replica reads it.
 
-    What was reported before that is kept.
+    One that waits keeps its connections: what comes later is read by asking it again.
     """
-    place, size, count = start, 0, 0
-    is_open: Logged | None = None
-    is_alone = False
 
-    reader = BinLogStreamReader(
-        {},
-        _REPLICA_ID,
-        is_mariadb=True,
-        auto_position=str(start),
-        blocking=False,
-        filter_non_implemented_events=False,
-        enable_logging=False,
-        pymysql_wrapper=partial(_connect, url, seconds),
-    )
-    with closing(reader):
-        while place.number < end.number or is_open is not None:
-            found = _next(reader)
+    def __init__(self, url: str, start: Place, seconds: float, *, waits: bool = False) -> None:
+        self.place = start
+        self._lines = (connected(url, seconds)[0] for _ in range(2))
+        self._reader = BinLogStreamReader(
+            {},
+            secrets.randbelow(1 << 31) + 1_000_000_000,
+            is_mariadb=True,
+            auto_position=str(start),
+            blocking=waits,
+            filter_non_implemented_events=False,
+            enable_logging=False,
+            pymysql_wrapper=self._connect,
+        )
+
+    def _connect(self, **settings: Any) -> Any:
+        """One for the log and one beside it; never another, which would begin at the start."""
+        for connection in self._lines:
+            if settings.get("cursorclass") is not None:
+                connection.cursorclass = settings["cursorclass"]
+            return connection
+        raise SourceUnavailable("its server ended the log that was read")
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def until(self, end: Place) -> Iterator[Logged]:
+        """The transactions that were not read yet, up to `end`. Raises `SourceUnavailable`."""
+        size, count = 0, 0
+        is_open: Logged | None = None
+        is_alone = False
+        if replace(end, number=self.place.number) != self.place or end.number < self.place.number:
+            raise SourceUnavailable(f"its log ends with {end}, before {self.place}")
+        while self.place.number < end.number or is_open is not None:
+            found = _next(self._reader)
             if found is None:
                 raise SourceUnavailable(f"its log ends before its transaction {end}")
             if isinstance(found, event.MariadbGtidEvent):
-                place = _following(found, place)
-                count += 1
-                if count > MAX_TRANSACTIONS:
+                self.place = _following(found, self.place)
+                if (count := count + 1) > MAX_TRANSACTIONS:
                     raise SourceUnfollowed(f"there are more than {MAX_TRANSACTIONS} transactions")
                 at = datetime.fromtimestamp(found.timestamp, UTC)
-                is_open = Logged(place, at, statements=("XA",) if found.flags & _XA else ())
+                is_open = Logged(self.place, at, statements=("XA",) if found.flags & _XA else ())
                 is_alone = bool(found.flags & 1)
             elif isinstance(found, _SILENT):
                 continue
@@ -182,8 +201,7 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
                 raise SourceUnavailable("its log holds something that is in no transaction")
             elif isinstance(found, row_event.RowsEvent):
                 rows = _rows(found)
-                size += len(rows.content)
-                if size > MAX_BYTES:
+                if (size := size + len(rows.content)) > MAX_BYTES:
                     raise SourceUnfollowed(f"its log holds more than {MAX_BYTES >> 20} MiB")
                 is_open = replace(is_open, rows=(*is_open.rows, rows))
             elif isinstance(found, event.XidEvent | event.XAPrepareEvent):
@@ -199,16 +217,7 @@ def read_log(url: str, start: Place, end: Place, seconds: float) -> Iterator[Log
                     yield is_open
                     is_open = None
             else:
-                raise SourceUnavailable(
-                    f"its log holds an event of type {found.event_type}, which is not read"
-                )
-
-
-def _connect(url: str, seconds: float, **settings: Any) -> Any:
-    connection, _ = connected(url, seconds)
-    if settings.get("cursorclass") is not None:
-        connection.cursorclass = settings["cursorclass"]
-    return connection
+                raise SourceUnavailable(f"its log holds an event of type {found.event_type}")
 
 
 def _next(reader: BinLogStreamReader) -> Any:
@@ -242,14 +251,9 @@ def _rows(found: Any) -> RowsChanged:
     if kind is Kind.UPDATE:
         bitmaps = (found.columns_present_bitmap, found.columns_present_bitmap2)
     content = found.packet.read(found.event_size - found.packet.read_bytes)
+    are_checked = not found.flags & _NO_KEYS_CHECKED
     return RowsChanged(
-        found.schema,
-        found.table,
-        kind,
-        found.columns,
-        content,
-        bitmaps,
-        keys_checked=not found.flags & _NO_KEYS_CHECKED,
+        found.schema, found.table, kind, found.columns, content, bitmaps, keys_checked=are_checked
     )
 
 
@@ -263,13 +267,6 @@ def _with_statement(logged: Logged, found: Any) -> Logged:
 
 
 def _session(found: Any) -> tuple[tuple[str, Any], ...]:
-    names = (
-        "sql_mode",
-        "flags2",
-        "user",
-        "host",
-        "character_set_client",
-        "collation_connection",
-        "collation_server",
-    )
+    names = ["sql_mode", "flags2", "user", "host", "character_set_client", "collation_connection",
+             "collation_server"]  # fmt: skip
     return tuple((name, getattr(found, name)) for name in names if hasattr(found, name))

@@ -99,11 +99,11 @@ def _created_beside(run: Run) -> list[Delta]:
 
 
 def _frame(run: Run, patterns: Sequence[Pattern], more: Sequence[Vote]) -> list[Decided]:
-    """The frame at the ends and along the run."""
+    """The frame at the ends and, of a run that is over, along it."""
     votes = run.case.explanations(patterns, more)
     net = {delta_id(d.type, d.key, d.place): d for d, mask in votes if mask == TRUE}
     found = [] if run.contract.frame_is_open else run.case.frame(patterns, more)
-    return [*found, *run.frame_within(patterns, net)]
+    return found if run.contract.at_end else [*found, *run.frame_within(patterns, net)]
 
 
 def _either(truths: Sequence[Truth], is_disputed: bool) -> Decided:
