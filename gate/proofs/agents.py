@@ -116,25 +116,29 @@ def gated_agent(agents: str, agent: str, folder: str, database: str, place: str,
         os.environ[url_variable("outbox")] = f"smtp://127.0.0.1:{port}"
 
         class Gated(databases.Database):  # type: ignore[misc]  # as above
+            first: Any = None  # whose transaction is open; others' statements are in it, too
+
             def __init__(self, _url: str) -> None:
-                self.place, self._block, self._begun = place, None, None
+                self.place, self._block = place, None
 
             def execute(self, statement: str, values: Any = ()) -> Any:
-                if statement == "BEGIN":  # a transaction is open
-                    statement = "SELECT 1"
-                if self._begun is None:
-                    self._block = gate.transaction()
-                    self._begun = self._block.__enter__()
-                answer = self._begun.run(statement, tuple(values), database)
+                statement = "SELECT 1" if statement == "BEGIN" else statement  # one is open
+                if Gated.first is None and statement.startswith("SELECT"):
+                    with gate.transaction() as alone:  # as the driver: it opens none for a reading
+                        answer = alone.run(statement, tuple(values), database)
+                    return databases.Result(Cursor(answer))
+                if Gated.first is None:
+                    Gated.first, self._block = self, gate.transaction()
+                    self.begun = self._block.__enter__()
+                answer = Gated.first.begun.run(statement, tuple(values), database)
                 return databases.Result(Cursor(answer))
 
             def __exit__(self, kind: object, *_: object) -> None:
-                begun, block = self._begun, self._block
-                self._begun = self._block = None
-                if begun is None or block is None:
+                if Gated.first is not self:
                     return
-                outcome = begun.commit() if kind in (None, Refused) else None
-                block.__exit__(None, None, None)
+                outcome = self.begun.commit() if kind in (None, Refused) else None
+                Gated.first = None
+                self._block.__exit__(None, None, None)
                 if outcome is not None and not outcome.is_committed:
                     raise SystemExit(f"{outcome.decision.value}: {outcome.why}")
 
@@ -228,16 +232,13 @@ def both(
     if not (work / "records" / "decisions.jsonl").exists():
         counts["not run through the gate"] += 1
         return f"could not be run: {how[-300:]}"
-    decided = list(read_decisions(work / "records"))
-    refused = [each for each in decided if not each["commits"]]
-    counts["transactions"] += len(decided)
+    refused = [each for each in read_decisions(work / "records") if not each["commits"]]
     counts.update(f"decided: {each['decision']}" for each in refused)
     is_beyond = after.decision is statediff.Decision.DENY
     counts["committed beyond the contract"] += is_beyond
     by_state = _breaks_the_systems(trial, elsewhere)
-    if by_state:
-        counts["harm to these systems by trial"] += 1
-        counts["of it denied or held"] += bool(refused)
+    counts["harm to these systems by trial"] += bool(by_state)
+    counts["of it denied or held"] += bool(by_state and refused)
     if trial.verdict is statediff.Verdict.MATCH:
         counts["right agents"] += 1
         for kind, word in (("hold", "asked"), ("deny", "were denied")):
@@ -252,16 +253,13 @@ def both(
 
 
 def _breaks_the_systems(trial: Any, elsewhere: str) -> str:
-    """The first clause of forbid, frame or effects that the trial breaks in these systems.
-
-    None of one branch of several: the run may still take another.
-    """
+    """The first clause of forbid, frame or effects that the trial breaks in these systems."""
     if trial.verdict is not statediff.Verdict.DIVERGE:
         return ""
     broken = (
         str(each["clause"]) for each in trial.findings
         if each["truth"] == "FAILS" and each["stage"] in ("forbid", "frame", "effects")
-        and "/" not in each["clause"]
+        and "/" not in each["clause"]  # of a branch: the run may still take another
         and not re.search(elsewhere, json.dumps([each.get("deltas", []), each["clause"]]))
     )  # fmt: skip
     return next(broken, "")

@@ -66,7 +66,7 @@ class Gate:
     ) -> None:
         self.contract = contract_of(contract)
         self._deciding = Deciding(self.contract)
-        self._turn = threading.Lock()
+        self._turn, self._is_open = threading.RLock(), False
         self.records = Records(Path(folder), Path(key), self.contract)
         self._journal = Journal(Path(folder))
         refined = refinements(
@@ -144,19 +144,14 @@ class Gate:
 
         A judgement is over all that a run did, and takes as long.
         """
-        with self._turn:
+        with self.transaction():
             for system in self._systems.values():
                 system.begin_run()
 
     def query(self, statement: str, source: str | None = None) -> Answer:
         """The answer to a statement, in a transaction that is rolled back. Raises `Refused`."""
-        system = self._systems[self._named(source)]
-        with self._turn:
-            system.begin(self._journal.name(secrets.token_hex(8)))
-            try:
-                return system.run(statement)
-            finally:
-                system.abort()
+        with self.transaction() as begun:
+            return begun.run(statement, (), source)
 
     def _named(self, source: str | None) -> str:
         if source is None and len(self._systems) == 1:
@@ -177,13 +172,17 @@ class Gate:
         """A transaction, statement by statement; it is judged when `commit` is called.
 
         At the end of the block what was not committed is rolled back. With an approval it commits
-        where it does exactly what was approved.
+        where it does exactly what was approved. Other threads wait; of this one it is the only one.
         """
         with self._turn:
+            if self._is_open:
+                raise UsageError("this thread has a transaction open before the gate: end it first")
+            self._is_open = True
             begun = Transaction(self, approval, at_most)
             try:
                 yield begun
             finally:
+                self._is_open = False
                 begun.abort()
 
     # ------------------------------------------------------------ the judgement

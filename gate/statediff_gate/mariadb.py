@@ -1,7 +1,7 @@
 """A MariaDB database behind the gate: an XA transaction, read from the server's log of rows.
 
 1. The whole is read once at a place of the log: everything later comes from the log.
-2. The agent's statements run in an XA transaction of a session of its own, with the agent's
+2. The agent's statements run in an XA transaction of a connection of its own, with the agent's
    account: no setting and no temporary table of one transaction is there in the next. Only
    statements that can neither end it nor run a text as a statement are taken (`_require_plain`).
 3. `XA PREPARE` writes the transaction's rows to the log, under its name. What others committed
@@ -43,7 +43,6 @@ from statediff_gate.journal import Journal, number_of
 from statediff_gate.participant import MOST_ROWS, Answer, Participant, Refused
 from statediff_gate.statements import MARIADB, Rewrite, RowEdit
 
-_RESET: Final = 31  # COM_RESET_CONNECTION
 _WAIT: Final = "SET SESSION wait_timeout = 31536000, innodb_lock_wait_timeout = 5"
 _WRITING: Final = (
     "SET SESSION time_zone = '+00:00',"
@@ -109,15 +108,12 @@ class MariaDbGate(Participant):
         self._course = Course(name, state)
 
     def _connect(self) -> None:
-        if self._agent is None:
-            self._agent, self._home = connected(self._account, MAX_SECONDS)
-            self._agent.decoders = {**pymysql.converters.decoders}
-            self._agent.encoders = {**pymysql.converters.encoders}
-        else:
-            self._agent._execute_command(_RESET, b"")  # type: ignore[attr-defined]  # noqa: SLF001
-            self._agent._read_ok_packet()  # type: ignore[attr-defined]  # noqa: SLF001
-        self._agent.query(f"{_WAIT}, NAMES utf8mb4")
-        self._agent.select_db(self._home)
+        self._leave()
+        self._agent, database = connected(self._account, MAX_SECONDS)
+        self._agent.decoders = {**pymysql.converters.decoders}
+        self._agent.encoders = {**pymysql.converters.encoders}
+        self._agent.query(_WAIT)
+        self._agent.select_db(database)
 
     def _begin_world(self) -> State:
         """Everything, as it is where the log has its end."""
