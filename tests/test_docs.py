@@ -29,7 +29,6 @@ PAGES = (
     "graph",
     "hosts/index",
     "isolation",
-    "judge",
     "metatest",
     "others",
     "own-system",
