@@ -21,7 +21,7 @@ _CHECKOUT = Path(__file__).resolve().parents[1]
 _BUILD = runpy.run_path(str(_CHECKOUT / "docs" / "build_reference.py"))
 _TABLES = runpy.run_path(str(_CHECKOUT / "fixtures" / "build_specification.py"))["written"]
 _NAMED = re.compile(r"^```(\w+) file=(\S+)$", re.MULTILINE)
-_MARKED = re.compile(r"^```(\w+) \w+$", re.MULTILINE)
+_MARKED = re.compile(r"^```(\w+) [\w-]+$", re.MULTILINE)
 _FOLDER = re.compile(r"(?<!!)\[([^\]]*)\]\(([A-Za-z0-9_./-]+)\)")
 _SEARCH = 'data-md-component="search" role="dialog"'
 _OUTSIDE = re.compile(r"(?<!!)\[([^\]]*)\]\(((?:\.\./)+)([^)#\s]*)(#[^)\s]*)?\)")

@@ -1,5 +1,6 @@
 """Hosts in environments of their own: every page's example runs there, and prints what it shows."""
 
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -7,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.needs import hosts_folder
-from tests.test_docs import CHECKOUT, blocks, check, put_programs
+from tests.test_docs import CHECKOUT, check, put_programs
 
 PAGES = CHECKOUT / "docs" / "hosts"
 EXAMPLES = CHECKOUT / "docs" / "examples" / "hosts"
-HOSTS = sorted(path.stem for path in PAGES.glob("*.md") if path.stem != "index")
+TEXT = "".join(page.read_text("utf-8") for page in sorted(PAGES.glob("*.md")))
+HOSTS = sorted({*re.findall(r"(?m)^```console (\S+)$", TEXT)})
 
 
 @pytest.mark.timeout(600)
@@ -31,7 +33,7 @@ def test_the_example_of_each_page_prints_what_is_shown(host: str, tmp_path: Path
         "harbor": f"-c {shlex.quote(harbor)}",
     }
     put_programs(tmp_path, programs, python)
-    shown = [text for kind, _, text in blocks(PAGES / f"{host}.md") if kind == "console"]
+    shown = re.findall(rf"(?ms)^```console {host}\n(.*?)^```$", TEXT)
     assert shown
     for text in shown:
         check(text, tmp_path, own=True)
