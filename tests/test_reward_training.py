@@ -136,8 +136,9 @@ def test_a_blind_reward_teaches_damage_and_ours_the_task(bench: Bench) -> None:
 def test_the_page_shows_what_is_stored() -> None:
     folder = CHECKOUT / "docs" / "reward"
     stored = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    damaged = {a: e["while training"].get("rewarded with damage") for a, e in stored["arms"].items()}
-    assert damaged["expect_only"] > 0 and damaged["statediff"] is damaged["one gold state"] is None
+    seen = {name: arm["while training"] for name, arm in stored["arms"].items()}
+    blind = [name for name, counts in seen.items() if "rewarded with damage" in counts]
+    assert blind == ["expect_only", "expect_only, no refund job"]
     for name, chart in charts(stored).items():
         assert (folder / f"{name}.svg").read_text(encoding="utf-8") == chart.standalone()
     for arm in stored["arms"].values():
