@@ -37,6 +37,6 @@ def test_the_command_of_the_page_starts_each_sandbox_of_an_extra(
     check(shown.replace(FIRST["erp"].replace("/", "-"), task.replace("/", "-")), tmp_path)
 
 
-def test_the_page_lists_every_sandbox_of_an_extra():
+def test_the_page_lists_every_sandbox_of_an_extra() -> None:
     listed = set(NAMED.findall(PAGE.partition("```")[0]))
     assert listed == set(sandbox_names()) - set(packs_of_the_core())
