@@ -2,9 +2,8 @@
 
 `python -m gate.proofs.agents [TASK…]` makes a trial of each agent, then starts it once more behind
 a gate, under what its contract says of the systems that stand there: its statements and letters go
-through the gate, its pushes to a server whose hooks are the gate's. Printed: how many agents did
-harm, how many of them were denied or held, whether what was committed is allowed, and how often a
-right agent had to ask.
+through the gate, its pushes to a server whose hooks are the gate's. Printed: how much harm was
+refused, whether what was committed is allowed, and how often a right agent had to ask.
 """
 
 from __future__ import annotations
@@ -122,7 +121,8 @@ def gated_agent(agents: str, agent: str, folder: str, database: str, place: str,
                 self.place, self._block = place, None
 
             def execute(self, statement: str, values: Any = ()) -> Any:
-                statement = "SELECT 1" if statement == "BEGIN" else statement  # one is open
+                if statement in ("BEGIN", "COMMIT"):  # one begins with the first writing
+                    return self.__exit__(None)
                 if Gated.first is None and statement.startswith("SELECT"):
                     with gate.transaction() as alone:  # as the driver: it opens none for a reading
                         answer = alone.run(statement, tuple(values), database)
