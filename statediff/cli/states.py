@@ -53,6 +53,7 @@ from statediff.workspace.inputs import (
     capture_pair,
     one_capture,
     refinements,
+    temporary_chunks,
     unrefined,
 )
 from statediff.workspace.observers import observer_of
@@ -419,24 +420,23 @@ def _watch_and_draft(
     out = written.draft or Path()
     folders.require_writable(out)
     drafts.require_new(out, (SCHEMA_FILE, CONTRACT_FILE))
-    seen: list[tuple[str, Watch, Watched]] = []
-    acted: list[AgentRun] = []
+    seen: list[tuple[str, Watch, Watched, AgentRun]] = []
+    chunks = temporary_chunks()  # most rows are the same in all runs
     for kind, each in written.programs(command):
         if seen:
             _put_back(str(written.reset))
-        watch = Watch(states, unrefined)
+        watch = Watch(states, unrefined, chunks=chunks)
         note_doubtful((states, watch.before))
         run, watched = _watch(each, watch, program, as_json=as_json)
         if run.error is not None:
             raise UsageError(f"{run.error}, so nothing was drafted; what it changed stays")
-        seen.append((kind, watch, watched))
-        acted.append(run)
+        seen.append((kind, watch, watched, run))
     name = f"drafts/{out.absolute().name}"
     found = drafts.draft(name, partial(_reread, seen), lambda: seen[0][1].before)
     files = drafts.write_drafts(out, found.files)
     last = found.examples.right[0]
     shown = replace(seen[0][2], before=last.before, after=last.after)
-    _show_changes(shown, acted[0], as_json=as_json, more={"files": files})
+    _show_changes(shown, seen[0][3], as_json=as_json, more={"files": files})
     if not as_json:
         next_step = drafts.next_step(folders.shown(out / CONTRACT_FILE))
         for line in (*(f"written: {file}" for file in files), *found.remarks, next_step):
@@ -444,12 +444,12 @@ def _watch_and_draft(
     return 0
 
 
-def _reread(seen: Sequence[tuple[str, Watch, Watched]], refined: Refinements) -> Examples:
+def _reread(seen: Sequence[tuple[str, Watch, Watched, AgentRun]], refined: Refinements) -> Examples:
     """The watched runs as the schema shows them."""
     from statediff.workspace.drafts import Examples, SeenRun
 
     runs: dict[str, list[SeenRun]] = {"right": [], "wrong": [], "idle": []}
-    for kind, watch, last in seen:
+    for kind, watch, last, _ in seen:
         read = last if refined is unrefined else watch.reread(last, refined)
         runs[kind].append(SeenRun(read.before, read.after, read.timeline))
     return Examples(*map(tuple, runs.values()))

@@ -58,6 +58,8 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]{0,99})=(.+)", re.DOTALL)
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{1,30}://.*", re.DOTALL)
+KEPT_BYTES: Final = 16 * 1024 * 1024
+"""Chunks kept in memory beside their files: states are read in order, and seldom twice."""
 
 Refinements = Callable[[str], Refinement | None]
 """The refinement of the schema of each source, by its name; None where there is none."""
@@ -359,7 +361,7 @@ def room_and_clock(files: Sequence[StateFile]) -> tuple[ChunkStore, Clock]:
 def temporary_chunks() -> ChunkStore:
     """A store on disk, whose folder is removed when the store is no longer used."""
     folder = tempfile.mkdtemp(prefix="statediff-states-")
-    store = DiskChunks(folder)
+    store = DiskChunks(folder, KEPT_BYTES)
     weakref.finalize(store, shutil.rmtree, folder, ignore_errors=True)
     return store
 

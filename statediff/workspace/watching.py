@@ -36,6 +36,7 @@ from statediff.harness import Task
 from statediff.kernel import Evaluated, TrialFacts, comparison, evaluate
 from statediff.model.delta import Diff
 from statediff.model.readings import Capture, SourceCapture, Timeline
+from statediff.model.state import ChunkStore
 from statediff.model.trace import NoAnswer, RunEnding, Trace
 from statediff.model.values import Value, printable
 from statediff.observing import Observer, observed_as
@@ -91,12 +92,7 @@ class Watched:
         observed = observer and partial(observer.observe, ends, facts, trace, answer, self.timeline)
         signed = observed and in_any_case(observed, lambda _: None)
         judge = partial(
-            evaluate,
-            contract,
-            answer=answer,
-            trace=trace,
-            timeline=self.timeline,
-            facts=facts,
+            evaluate, contract, answer=answer, trace=trace, timeline=self.timeline, facts=facts
         )
         found = judged_in_any_case(judge, self.before, self.after)
         return in_any_case(partial(observed_as, found, signed), lambda _: found)
@@ -110,7 +106,11 @@ class Watch:
     """
 
     def __init__(
-        self, states: Sequence[str], refined: Refinements, contract: ContractFile | None = None
+        self,
+        states: Sequence[str],
+        refined: Refinements,
+        contract: ContractFile | None = None,
+        chunks: ChunkStore | None = None,
     ) -> None:
         self._files = distinct_states(states, "--state")
         if not self._files:
@@ -118,7 +118,7 @@ class Watch:
         require_described(refined, [file.source for file in self._files])
         self._refined = refined
         self.contract = contract
-        self._store: Final = HeldChunks(temporary_chunks())
+        self._store: Final = HeldChunks(chunks or temporary_chunks())
         self._isolation = NONE
         self._began_at = clock()
         self._sources: dict[str, LiveSource] = {
@@ -245,12 +245,7 @@ def run_program(
         )
     withheld = OF_KEYS if isolation == NONE else CREDENTIALS | OF_KEYS
     agent = CommandAgent(
-        program,
-        seconds,
-        is_own=True,
-        isolation=isolation,
-        withheld=withheld,
-        network=network,
+        program, seconds, is_own=True, isolation=isolation, withheld=withheld, network=network
     )
     task = Task("", {}) if contract is None else Task.of(contract.content)
     with tempfile.TemporaryDirectory(prefix="statediff-watch-", ignore_cleanup_errors=True) as made:

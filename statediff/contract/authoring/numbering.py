@@ -65,7 +65,7 @@ class Numbering:
         )
 
     def conditions(self, name: str, *, fills_gaps: bool) -> list[str]:
-        """A new row alone has the next number, or a free one behind another."""
+        """A new row alone has the next number, or a free one behind one that is new or was there."""
         own, of, by = f"it.{name_text(name)}", type_text(self._entity.name), self.columns[name]
         alike = f" and {{0}}.{name_text(by)} == it.{name_text(by)}" if by else ""
         at = f"{{0}}.{name_text(name)} == {{1}}{alike}".format
@@ -73,9 +73,10 @@ class Numbering:
         guard = f"b.{name_text(name)} != null and " if spec.is_nullable else ""
         above = f"{guard}b.{name_text(name)} >= {own}{alike.format('b')}"
         taken = at("b", own) if fills_gaps else above
+        behind = (f"any({at('a', f'{own} - 1')} for a in {e}.{of})" for e in ("before", "created"))
         return [
             f"not any({taken} for b in before.{of})",
-            f"any({at('a', f'{own} - 1')} for a in after.{of})",
+            f"({' or '.join(behind)})",
             f"count(c for c in created.{of} if {at('c', own)}) == 1",
         ]
 
