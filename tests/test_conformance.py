@@ -19,14 +19,7 @@ import pytest
 
 from statediff.capture.feed import Seen
 from statediff.capture.source import Clock, Source, SourceUnavailable
-from statediff.conformance import (
-    Change,
-    FeedSuite,
-    SourceSuite,
-    SystemSuite,
-    Way,
-    captured,
-)
+from statediff.conformance import Change, FeedSuite, SourceSuite, SystemSuite, Way, captured
 from statediff.model.readings import Transaction
 from statediff.model.state import ChunkStore, State
 from statediff.packs import SandboxPack, read_pack, sandbox_pack
@@ -260,7 +253,7 @@ class TestTrackerFeed(FeedSuite):
         "somebody watches": Change(
             in_tracker("INSERT INTO issue_nosy (nodeid, linkid) VALUES (21, 1)"),
             in_tracker("DELETE FROM issue_nosy WHERE nodeid = 21 AND linkid = 1"),
-        ),
+        )
     }
     losses: ClassVar = {
         "a file is written": lambda system: (system.home / "config.ini").touch(),

@@ -16,14 +16,7 @@ from statediff.capture.source import clock
 from statediff.contract.file import load_contract, parse_contract
 from statediff.errors import ContractError, SandboxError, StorageError
 from statediff.evidence.package import load
-from statediff.harness import (
-    NO_HOOKS,
-    Hooks,
-    Task,
-    TrialPlan,
-    observe_trial,
-    run_trial,
-)
+from statediff.harness import NO_HOOKS, Hooks, Task, TrialPlan, observe_trial, run_trial
 from statediff.kernel import replay
 from statediff.model.state import MemoryChunks
 from statediff.model.trace import NoAnswer

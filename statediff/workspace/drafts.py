@@ -44,13 +44,7 @@ from statediff.packs import CONTRACT_FILE
 from statediff.systems.relational.schema import MAY_WRITE
 from statediff.workspace import folders
 from statediff.workspace.contracts import SCHEMA_FILE
-from statediff.workspace.inputs import (
-    Refinements,
-    StateFile,
-    capture_pair,
-    one_capture,
-    unrefined,
-)
+from statediff.workspace.inputs import Refinements, StateFile, capture_pair, one_capture, unrefined
 
 SHOWN: Final = 4
 """Clauses that are named of a draft that is not written."""
@@ -105,10 +99,7 @@ class Drafted:
 
 
 def runs_of_states(
-    before: Sequence[str],
-    right: Sequence[str],
-    wrong: Sequence[str] = (),
-    idle: Sequence[str] = (),
+    before: Sequence[str], right: Sequence[str], wrong: Sequence[str] = (), idle: Sequence[str] = ()
 ) -> Reading:
     """Reads runs that all began with the same states: each names the states after, in turn.
 
@@ -147,10 +138,7 @@ def _in_turn(before: Sequence[str], after: Sequence[str]) -> list[list[str]]:
 
 
 def draft(
-    name: str,
-    read: Reading,
-    alone: Callable[[], Capture],
-    sandbox: str | None = None,
+    name: str, read: Reading, alone: Callable[[], Capture], sandbox: str | None = None
 ) -> Drafted:
     """The draft of the runs; `alone` is what was there before, read without what came after.
 

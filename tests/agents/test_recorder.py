@@ -18,15 +18,7 @@ from statediff.agents.recorder import MAX_VALUE_BYTES, Recorder, read_calls, rec
 from statediff.errors import InputError, StorageError
 from statediff.evidence.canonical import write
 from statediff.evidence.documents import trace_document, trace_from
-from statediff.model.trace import (
-    MAX_EXCERPT,
-    Action,
-    ActionClass,
-    Excerpt,
-    Mark,
-    NoAnswer,
-    Trace,
-)
+from statediff.model.trace import MAX_EXCERPT, Action, ActionClass, Excerpt, Mark, NoAnswer, Trace
 from statediff.model.values import Map, Unobserved
 
 START = datetime(2026, 3, 2, 10, tzinfo=UTC)

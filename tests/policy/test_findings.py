@@ -9,14 +9,7 @@ import pytest
 from statediff.contract.clauses.patterns import Pattern
 from statediff.contract.language.context import FALSE, TRUE, UNDEFINED
 from statediff.kernel.policy.clauses import further
-from statediff.kernel.policy.findings import (
-    WHOLE,
-    at,
-    evidence_of,
-    last,
-    risk,
-    truth_of_mask,
-)
+from statediff.kernel.policy.findings import WHOLE, at, evidence_of, last, risk, truth_of_mask
 from statediff.kernel.policy.matching import Change, Match
 from statediff.model.codes import FindingCode
 from statediff.model.delta import Delta, Doubt, Entity, Label, Op

@@ -13,17 +13,7 @@ from statediff.contract.evaluation import gathering, joins
 from statediff.contract.file import parse_contract
 from statediff.kernel import evaluate
 from statediff.model.readings import Capture
-from tests.judging import (
-    CUT,
-    HIDDEN,
-    capture,
-    contract,
-    document,
-    item,
-    part,
-    state,
-    user,
-)
+from tests.judging import CUT, HIDDEN, capture, contract, document, item, part, state, user
 
 OWNED = "any(u.id == it.owner for u in before.user)"
 CONDITIONS = (

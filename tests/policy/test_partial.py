@@ -6,19 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.judging import (
-    CUT,
-    DARK,
-    FAILS,
-    HIDDEN,
-    HOLDS,
-    UNKNOWN,
-    doc,
-    item,
-    judged,
-    state,
-    truths,
-)
+from tests.judging import CUT, DARK, FAILS, HIDDEN, HOLDS, UNKNOWN, doc, item, judged, state, truths
 
 NOTHING: dict[str, Any] = {}
 
@@ -85,9 +73,7 @@ def test_every_waits_for_what_may_have_changed_and_for_what_may_have_been_there(
 
 
 @pytest.mark.parametrize("bound", ["count: 1", "that: 'count(i for i in them) < 2'"])
-def test_a_bound_on_what_is_allowed_waits_for_what_another_clause_would_explain(
-    bound: str,
-) -> None:
+def test_a_bound_on_what_is_allowed_waits_for_what_another_clause_would_explain(bound: str) -> None:
     body = (
         "forbid: [{delete: user}]\nallow:\n"
         f"  - {{update: item, fields: [n, t], {bound}}}\n"

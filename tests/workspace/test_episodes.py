@@ -92,15 +92,7 @@ class Broken:
         raise self.error
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        KeyError("a bug"),
-        SystemExit(3),
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("error", [MemoryError(), KeyError("a bug"), SystemExit(3)], ids=repr)
 def test_an_agent_that_cannot_be_followed_is_not_blamed_for_what_it_lacks(
     episode: Episode, error: BaseException
 ) -> None:

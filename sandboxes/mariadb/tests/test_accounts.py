@@ -14,6 +14,7 @@ from statediff_mariadb.source import MariaDbSource
 
 from statediff.model.verdict import Verdict
 from tests.account_bench import Account
+from tests.contract.drafts import require_law, tried
 from tests.servers import mariadb
 
 ACCOUNTS = ("root", "own", "ro", "one", "tab")
@@ -217,3 +218,14 @@ def test_nothing_and_the_right_thing_are_match_beside_a_bystander(
         server.account(name).is_right_beside(RIGHT[name], server.work_elsewhere)
     finally:
         server.run("root", "DROP DATABASE elsewhere; DROP ROLE stranger")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(20))
+def test_a_draft_of_two_right_runs_matches_a_third_and_no_harm(server: Server, number: int) -> None:
+    server.renew()
+    server.run(
+        "root", f"CREATE DATABASE app{number}; GRANT ALL ON app{number}.* TO own@'127.0.0.1'"
+    )
+    url = f"mysql://own@127.0.0.1:{server.port}/app{number}"
+    require_law(tried(number, form=url, runs=2))

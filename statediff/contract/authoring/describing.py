@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 from statediff.contract.authoring.aligning import COME, Change, Member
 from statediff.contract.authoring.inferring import Choice, instant, shape
 from statediff.contract.authoring.literals import expression, expression_path, near_to, yaml_value
+from statediff.contract.authoring.numbering import escaped
 from statediff.contract.language.written import has_words, name_text, says_something, type_text
 from statediff.model.delta import Op
 from statediff.model.json_values import as_nested
@@ -226,7 +227,9 @@ class Saying:
     ) -> list[str]:
         """A stamp is of the run, where its hours are known; else later than every one before."""
         if steps and any(isinstance(cell.value, str) for cell in cells):
-            return [f"{read} != null"]
+            plain = _DIGITS.sub(_any_digits, escaped(str(cells[0].value)))
+            is_form = all(re.fullmatch(plain, str(cell.value)) for cell in cells)
+            return [f"{read} != null", *[f"matches({read}, {_quoted(plain)})"] * is_form]
         if not steps and all(_is_within(cell) for cell in cells):
             return [f"{guard}{read} - run.start >= -{SLACK} and {read} - run.end <= {SLACK}"]
         lower = [cell.member.of.earlier(self.entity.name, name, cell.value) for cell in cells]
@@ -325,6 +328,7 @@ def _number(value: Observed) -> Decimal:
     return Decimal(value) if is_number else Decimal("-Infinity")  # type: ignore[arg-type]  # a number
 
 
+_DIGITS: Final = re.compile(r"(\\\.)?[0-9]+")
 _MARKS: Final = ".,;:!?()[]<>\"'`*_"
 _MOST: Final = Decimal("Infinity")
 SLACK: Final = 2
@@ -355,6 +359,11 @@ def _is_again(choice: Choice, cells: Sequence[Cell]) -> bool:
         return len(runs) > 1
     coarse = timedelta(seconds=0 if at.microsecond else SLACK if at.second else 60)
     return max(moments) - min(moments) > coarse  # type: ignore[operator,type-var]  # none is None
+
+
+def _any_digits(found: re.Match[str]) -> str:
+    """So many digits; of a fraction, any or none."""
+    return r"(\.[0-9]+)?" if found[1] else f"[0-9]{{{len(found[0])}}}"
 
 
 def _last(name: str, steps: Steps) -> str:

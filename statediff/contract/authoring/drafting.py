@@ -25,13 +25,7 @@ from statediff.contract.language.english import singular
 from statediff.contract.lint.wording import PLACEHOLDERS
 from statediff.model.batches import Row
 from statediff.model.delta import Op
-from statediff.model.instants import (
-    NO_FORM,
-    form_of_all,
-    has_offset,
-    is_written_in,
-    spelling_of,
-)
+from statediff.model.instants import NO_FORM, form_of_all, has_offset, is_written_in, spelling_of
 from statediff.model.json_values import as_nested
 from statediff.model.schema import (
     COUNTERS,
@@ -238,10 +232,7 @@ def _words(name: str) -> set[str]:
 
 
 def _field(
-    told: TypedField,
-    rows: Sequence[Row],
-    entity: EntityType,
-    tables: Mapping[str, EntityType],
+    told: TypedField, rows: Sequence[Row], entity: EntityType, tables: Mapping[str, EntityType]
 ) -> DraftedField:
     values = [v for row in rows if (v := row.get(told.name)) is not None and is_value(v)]
     drafted = DraftedField(told.name, told.source_column, told.kind.value)

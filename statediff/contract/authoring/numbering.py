@@ -65,7 +65,7 @@ class Numbering:
         )
 
     def conditions(self, name: str, *, fills_gaps: bool) -> list[str]:
-        """A new row alone has the next number, or a free one behind one that is new or was there."""
+        """A new row alone has the next number, or a free one behind one that is or was there."""
         own, of, by = f"it.{name_text(name)}", type_text(self._entity.name), self.columns[name]
         alike = f" and {{0}}.{name_text(by)} == it.{name_text(by)}" if by else ""
         at = f"{{0}}.{name_text(name)} == {{1}}{alike}".format

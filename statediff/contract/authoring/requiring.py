@@ -190,7 +190,15 @@ def _reason(said: Said, changes: Sequence[Change]) -> str:
 def _may_be(one: Said, other: Said) -> bool:
     """True if new rows of the one clause may match the other as well."""
     is_alike = one.type == other.type and one.op is other.op and one.op in COME
-    return is_alike and one is not other and {*one.pins} >= {*other.pins}
+    of_one, of_other = map(_names, (one, other))
+    is_told = any(of_one[place] != of_other[place] for place in of_one.keys() & of_other.keys())
+    return is_alike and one is not other and not is_told and {*one.pins} >= {*other.pins}
+
+
+def _names(said: Said) -> dict[str, str]:
+    """The condition on the one new row that each reference is to, by all of it but the name."""
+    told = (c for c in said.conditions if c.startswith("any(c") and " and c." in c)
+    return {each.rpartition(" == ")[0]: each for each in told}
 
 
 def _body(
