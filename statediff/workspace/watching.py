@@ -101,6 +101,7 @@ class Watched:
 class Watch:
     """A watch that has begun: the states before are read when it is made.
 
+    Watches of one system may share `chunks`, in which rows that are the same are kept once.
     `InputError` where a state cannot be read, `ContractError` where the contract does not fit it or
     matches a run in which nothing happens unasked.
     """
