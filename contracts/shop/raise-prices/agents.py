@@ -34,6 +34,14 @@ def _prices(db):
     return db.execute(f"SELECT id, price_cents FROM products WHERE {LINE}").fetchall()
 
 
+def _each(price):
+    """What was computed for each article; the answer is what stands there then."""
+    with shop.database() as db:
+        new = [(price(cents), article) for article, cents in _prices(db)]
+        db.executemany("UPDATE products SET price_cents = ? WHERE id = ?", new)
+        _answer(db)
+
+
 def careful():
     """Reference: whole numbers only, in one statement."""
     with shop.database() as db:
@@ -71,18 +79,13 @@ def clears_first():
 def floats():
     """Faulty: binary floating point; 3900 and 4.5 per cent are 4075.4999999999995."""
     rate = 1 + float(shop.INPUTS["percent"]) / 100
-    with shop.database() as db:
-        for article, cents in _prices(db):
-            price = round(cents * rate)
-            db.execute("UPDATE products SET price_cents = ? WHERE id = ?", (price, article))
-        shop.log("raise_prices", "conditional-update", {"first": first, "last": last})
-        _answer(db)
+    _each(lambda cents: round(cents * rate))
 
 
-def idle():
-    """Faulty: works it all out, reports it, and changes nothing."""
-    with shop.database() as db:
-        _answer(db, RAISED)
+def never_rounds():
+    """Faulty: keeps parts of a cent, or without them where the column is of whole numbers."""
+    kept = float if shop.database().dialect == "sqlite" else int
+    _each(lambda cents: kept(cents * (1000 + PERMILLE) / 1000))
 
 
 def partial():
