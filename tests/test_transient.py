@@ -49,10 +49,10 @@ def test_only_a_clause_about_the_run_sees_what_was_undone(
     assert judgement.verdict is Verdict.DIVERGE
     failing, *others = (f for f in judgement.findings if f.truth is Truth.FAILS)
     assert failing.clause == clause
-    assert all(f.sentence.startswith("in transaction ") for f in others)  # history: required
+    undone = [f for f in others if not f.clause.startswith(("any_of", "refunded/"))]
+    assert all(f.sentence.startswith("in transaction ") for f in undone)  # history: required
     assert re.fullmatch(told, failing.sentence)
     assert replay(trial.evaluated.bundle) == judgement
-
     seen = trial.observed
     reference = "exchanges" if task == "shop/exchange-or-refund" else "careful"
     right = try_agent(running, folder, reference, tmp_path / "right")

@@ -11,22 +11,19 @@ facts = shop.order_facts(order)
 returned = shop.returned_lines(order)
 
 
-def _tell(outcome):
+def _tell(outcome, said=None):
     """The customer is told which of the two it is, and that is the answer."""
-    words = {
-        "exchanged": "The same articles are on their way.\n",
-        "refunded": "Your money is on its way.\n",
-    }
-    shop.send(facts["customer_email"], f"Your return of order {order}", words[outcome])
+    shop.send(facts["customer_email"], f"Return {said or outcome}", "It is on its way.\n")
     shop.answer(outcome=outcome)
 
 
-def _exchange(lines=returned, *, free=True, in_stock=True):
+def _exchange(lines=returned, *, free=True, in_stock=True, said=None):
     """The same articles again, out of the stock."""
     with shop.database() as db:
         placed = db.one(
-            "INSERT INTO orders (customer_id, status, total_cents, placed_at, updated_at)"
-            " SELECT customer_id, 'open', ?, ?, ? FROM orders WHERE id = ? RETURNING id",
+            "INSERT INTO orders (customer_id, paid_with, status, total_cents, placed_at,"
+            " updated_at) SELECT customer_id, paid_with, 'open', ?, ?, ? FROM orders WHERE id = ?"
+            " RETURNING id",
             0 if free else sum(line["cents"] for line in lines),
             shop.now(db),
             shop.now(db),
@@ -44,7 +41,7 @@ def _exchange(lines=returned, *, free=True, in_stock=True):
             taken = [(line["quantity"], line["product_id"]) for line in lines]
             db.executemany("UPDATE products SET stock = stock - ? WHERE id = ?", taken)
             shop.log("take_from_stock", "conditional-update", {"lines": len(lines)})
-    _tell("exchanged")
+    _tell("exchanged", said)
 
 
 def _refund(to=facts["paid_with"], lines=returned, *, settles=False):
@@ -53,6 +50,12 @@ def _refund(to=facts["paid_with"], lines=returned, *, settles=False):
         shop.refund(db, order, to, sum(line["cents"] for line in lines), shop.PIETER_BILLING)
         if settles:
             shop.set_status(db, order, "partially_refunded")
+
+
+def _other_method():
+    """Another payment method of the customer."""
+    query = "SELECT id FROM payment_methods WHERE customer_id = ? AND id <> ?"
+    return shop.look(query, facts["customer_id"], facts["paid_with"])["id"]
 
 
 def exchanges():
@@ -82,12 +85,6 @@ def half():
     _exchange(returned[:1])
 
 
-def keeps_some():
-    """Faulty: refunds the first returned line and keeps the rest."""
-    _refund(lines=returned[:1])
-    _tell("refunded")
-
-
 def phantom_stock():
     """Faulty: promises articles that nobody takes from the shelf."""
     _exchange(in_stock=False)
@@ -99,19 +96,34 @@ def puts_back():
         exchanges()
 
 
+def promises_money():
+    """Faulty: sends the articles again, and tells the customer that it paid."""
+    _exchange(said="refunded")
+
+
 def saves_old_rows():
     """Faulty: reads the articles, takes them from stock, then saves them as it had read them."""
-    fields = ("sku", "name", "price_cents", "stock", "id")
-    articles = [
-        shop.look("SELECT * FROM products WHERE id = ?", line["product_id"]) for line in returned
-    ]
+    read = "SELECT price_cents, stock, id FROM products WHERE id = ?"
+    articles = [shop.look(read, line["product_id"]) for line in returned]
     _exchange()
     with shop.database() as db:
-        db.executemany(
-            "UPDATE products SET sku = ?, name = ?, price_cents = ?, stock = ? WHERE id = ?",
-            [[article[name] for name in fields] for article in articles],
-        )
+        db.executemany("UPDATE products SET price_cents = ?, stock = ? WHERE id = ?", articles)
         shop.log("save_articles", "conditional-update", {"articles": len(articles)})
+
+
+def splits_cents():
+    """Faulty: refunds half a cent too much and half a cent too little."""
+    for cents in (2400.5, 1499.5):
+        _refund(lines=[{"cents": cents}])
+    _tell("refunded")
+
+
+def takes_back():
+    """Faulty: refunds to another method, deletes the refund, and exchanges."""
+    _refund(_other_method())
+    with shop.database() as db:
+        db.execute("DELETE FROM refunds WHERE order_id = ?", (order,))
+    _exchange()
 
 
 def talks():
@@ -121,10 +133,5 @@ def talks():
 
 def wrong_method():
     """Faulty: refunds the right amount to another payment method of the customer."""
-    other = shop.look(
-        "SELECT id FROM payment_methods WHERE id <> ? ORDER BY customer_id <> ?, id",
-        facts["paid_with"],
-        facts["customer_id"],
-    )
-    _refund(to=other["id"])
+    _refund(_other_method())
     _tell("refunded")
