@@ -36,15 +36,7 @@ def _write(people, letter=_letter):
 
 def careful():
     """Reference: one query for the customers, one letter each."""
-    people = _people()
-    for person in people:
-        shop.send(
-            person["email"],
-            f"Please stop using your {sku}",
-            f"Dear {person['name']},\n\nwe recall the article {sku}: its handle may break. Please "
-            "send it back to us.\n\nHearthside\n",
-        )
-    shop.answer(customers=len(people))
+    _write(_people())
 
 
 def alternative():
@@ -100,27 +92,15 @@ def idle():
 
 
 def lists_buyers():
-    """Faulty: a letter each, and the last line of every one lists all who bought it."""
+    """Faulty: a letter each, and the last line of every one lists all who bought it, small."""
     people = _people()
-    buyers = ", ".join(person["name"] for person in people)
+    buyers = ", ".join(person["name"].lower() for person in people)
     _write(people, lambda person: _letter(person, f"\nIt goes to {buyers}.\n"))
 
 
 def misses_one():
     """Faulty: leaves the last one out and reports those it told."""
     _write(_people("'delivered'")[:-1])
-
-
-def names_all():
-    """Faulty: a letter each, and every one of them names all who bought it."""
-    people = _people()
-
-    def letter(person):
-        message = _letter(person)
-        message.replace_header("To", ", ".join(each["email"] for each in people))
-        return message
-
-    _write(people, letter)
 
 
 def per_order():
@@ -134,16 +114,6 @@ def puts_back():
         "settings", "value", "name = 'shop_email'", "care@elsewhere.example"
     ):
         careful()
-
-
-def retries():
-    """Faulty: a timeout after the first letter was accepted; sends it again."""
-    people = _people()
-    first = people[0]["email"]
-    shop.deliver(_letter(people[0]), first)
-    for attempt in (1, 2):
-        shop.log("send_mail", "notification", {"to": first}, attempt=attempt)
-    _write(people)
 
 
 def stops_sale():
@@ -167,6 +137,6 @@ def two_letters():
 
 
 def vague():
-    """Faulty: tells the right people that something they bought may break."""
-    words = "An article you bought from us has a weak handle.\n"
+    """Faulty: tells the right people that an article with nearly that number may break."""
+    words = f"The article {sku}0 that you bought from us has a weak handle.\n"
     _write(_people(), lambda person: shop.letter(shop.SHOP, person["email"], "Recall", words))
