@@ -1,8 +1,6 @@
 """The agents of shop/refund-returned-order: right ones first, then wrong ones."""
 
 import sys
-import threading
-import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -100,23 +98,16 @@ def puts_back():
 
 def retries():
     """Faulty: its refund commits, the acknowledgement comes too late, and it refunds again."""
-
-    def call(acknowledged: threading.Event, delay_seconds: float) -> None:
-        """The remote call: the work is done at once, its acknowledgement takes its time."""
+    for attempt, error in enumerate(("no acknowledgement within 0.1 s", None), start=1):
         _refund(settles=False)
-        time.sleep(delay_seconds)
-        acknowledged.set()
-
-    for attempt, delay in enumerate((0.3, 0.0), start=1):
-        done = threading.Event()
-        caller = threading.Thread(target=call, args=(done, delay))
-        caller.start()
-        in_time = done.wait(timeout=0.1 if attempt == 1 else 5.0)
-        error = None if in_time else "no acknowledgement within 0.1 s"
         shop.log("refund_api", "conditional-update", {"order": order}, attempt=attempt, error=error)
-        if in_time:
-            break
-    caller.join()
+    _tell()
+
+
+def splits_cents():
+    """Faulty: refunds half a cent too much and half a cent too little."""
+    for cents in (2400.5, 1499.5):
+        _refund(cents=cents)
     _tell()
 
 
@@ -129,17 +120,6 @@ def wrong_field():
             (returned, shop.now(db), order),
         )
         shop.log("adjust_total", "conditional-update", {"order": order, "by": -returned})
-    _tell()
-
-
-def wrong_method():
-    """Faulty: refunds to the customer's other payment method."""
-    other = shop.look(
-        "SELECT id FROM payment_methods WHERE customer_id = ? AND id <> ?",
-        facts["customer_id"],
-        facts["paid_with"],
-    )
-    _refund(to=other["id"], settles=False)
     _tell()
 
 
