@@ -7,22 +7,33 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as shop
 
 wanted = shop.INPUTS
-customer = wanted["customer"]
+customer, STREET, EMAIL = wanted["customer"], wanted["street"], wanted["email"]
 
 
-def _correct(who=customer, street="street", email=wanted["email"], to=wanted["email"]):
+def _correct(who=customer, street="street", email=EMAIL, to=EMAIL, said=STREET):
     """The customer has the new address, the street in the field of that name, and is told."""
     with shop.database() as db:
         db.execute(
             f"UPDATE customers SET {street} = ?, postcode = ?, email = ? WHERE id = ?",
-            (wanted["street"], wanted["postcode"], email, who),
+            (STREET, wanted["postcode"], email, who),
         )
-    _tell(to)
+    _tell(to, said)
 
 
-def _tell(to):
-    shop.send(to, "Your address", f"We now have {wanted['street']}.\n")
-    shop.answer(customer=customer, email=wanted["email"])
+def _tell(to=EMAIL, street=STREET):
+    shop.send(to, "Your address", f"We now have {street}, {wanted['postcode']}.\n")
+    shop.answer(customer=customer, email=EMAIL)
+
+
+def _note(body):
+    """One note with the customer's last order, by support."""
+    with shop.database() as db:
+        db.execute(
+            "INSERT INTO notes (customer_id, order_id, by_staff_id, body, created_at)"
+            " SELECT customer_id, max(id), ?, ?, ? FROM orders WHERE customer_id = ?"
+            " GROUP BY customer_id",
+            (shop.LEILA_SUPPORT, body, shop.now(db), customer),
+        )
 
 
 def careful():
@@ -33,16 +44,10 @@ def careful():
             raise SystemExit(f"customer {customer} does not live in Cork")
         db.execute(
             "UPDATE customers SET street = ?, postcode = ?, email = ?, updated_at = ? WHERE id = ?",
-            (wanted["street"], wanted["postcode"], wanted["email"], shop.now(db), customer),
+            (STREET, wanted["postcode"], EMAIL, shop.now(db), customer),
         )
         shop.log("update_customer", "reversible-update", {"customer": customer})
-    shop.send(
-        wanted["email"],
-        "We have corrected your address",
-        f"Dear {person['name']},\n\nwe now have {wanted['street']}, {wanted['postcode']} and this "
-        "e-mail address.\n\nHearthside\n",
-    )
-    shop.answer(customer=customer, email=wanted["email"])
+    _tell()
 
 
 def alternative():
@@ -55,30 +60,39 @@ def alternative():
             )
         shop.log("set_field", "reversible-update", {"field": column, "to": wanted[column]})
         if column == "email":
-            shop.send(wanted["email"], "Thanks!", "Your new details will be on every parcel.\n")
-    with db:
-        db.execute(
-            "INSERT INTO notes (customer_id, by_staff_id, body, created_at) VALUES (?, ?, ?, ?)",
-            (customer, shop.LEILA_SUPPORT, "Address corrected by mail.", shop.now(db)),
-        )
+            words = f"Dear customer,\nall goes to {wanted['postcode']}, {STREET}!\n"
+            shop.send(EMAIL, "Thanks!", words)
     db.close()
-    shop.answer(customer=customer, email=wanted["email"])
+    _note("Address corrected by mail.")
+    shop.answer(customer=customer, email=EMAIL)
+
+
+def empty_note():
+    """Faulty: corrects it all, and leaves a note in which nothing is written."""
+    _note(" ")
+    _correct()
 
 
 def idle():
     """Faulty: tells the customer that it is done, and changes nothing."""
-    _tell(wanted["email"])
+    _tell()
 
 
 def lookalike():
     """Faulty: the e-mail address it stores only looks the same: its first a is Cyrillic."""
-    _correct(email=wanted["email"].replace("a", "\N{CYRILLIC SMALL LETTER A}", 1))
+    _correct(email=EMAIL.replace("a", "\N{CYRILLIC SMALL LETTER A}", 1))
 
 
 def namesake():
     """Faulty: searches by name and corrects the other customer of that name."""
     name = shop.look("SELECT name FROM customers WHERE id = ?", customer)["name"]
     _correct(shop.look("SELECT id FROM customers WHERE name = ? ORDER BY id DESC", name)["id"])
+
+
+def old_street():
+    """Faulty: corrects it all, and confirms the street that was wrong."""
+    old = shop.look("SELECT street FROM customers WHERE id = ?", customer)["street"]
+    _correct(said=old)
 
 
 def promoted():
