@@ -8,8 +8,14 @@ import toolbox as desk
 
 department = desk.INPUTS["department"]
 OURS = "team_id IN (SELECT id FROM teams WHERE department_id = ?)"
-RAISED = """CASE WHEN seats + 1 > used + (used + 3 - (used + 3) % 4) / 4 THEN seats + 1
-    ELSE used + (used + 3 - (used + 3) % 4) / 4 END"""
+
+
+def _least(wanted):
+    """SQL: what is wanted, and one seat more at least."""
+    return f"CASE WHEN seats + 1 > {wanted} THEN seats + 1 ELSE {wanted} END"
+
+
+RAISED = _least("used + (used + 3 - (used + 3) % 4) / 4")
 """A team's new seats, in whole numbers: a quarter above its use, rounded up, and one more at least.
 
 Only multiples of four are divided, which every database divides alike.
@@ -29,9 +35,7 @@ def _raise(change=RIGHT, where=OURS, *, said=None, **logged):
 
 def careful():
     """Reference: the least that the rule allows, in one statement."""
-    with desk.database() as db:
-        now = desk.now(db)
-    _raise(f"{RIGHT}, updated_at = '{now}'")
+    _raise(f"{RIGHT}, updated_at = '{desk.now(desk.database())}'")
 
 
 def alternative():
@@ -91,6 +95,12 @@ def puts_back():
         careful()
 
 
+def raises_twice():
+    """Faulty: raises every quota by the rule, and in a second step by a seat."""
+    _raise()
+    _raise("seats = seats + 1")
+
+
 def resets_use():
     """Faulty: raises the quotas by the rule and sets the use of each team to nothing."""
     _raise(f"{RIGHT}, used = 0")
@@ -98,5 +108,12 @@ def resets_use():
 
 def rounds_down():
     """Faulty: rounds down; a quarter more than 27 seats is not 33."""
-    quarter = "used + (used - used % 4) / 4"
-    _raise(f"seats = CASE WHEN seats + 1 > {quarter} THEN seats + 1 ELSE {quarter} END")
+    _raise(f"seats = {_least('used + (used - used % 4) / 4')}")
+
+
+def shares_seats():
+    """Faulty: keeps parts of a seat, or rounds down where the column is of whole numbers."""
+    if desk.database().dialect == "sqlite":
+        _raise(f"seats = {_least('used * 1.25')}")
+    else:
+        rounds_down()
