@@ -14,15 +14,15 @@ head = desk.look(
 )[0]
 
 
-def _ask(approver=head, scope=system, *, request=desk.request, said=None):
+def _ask(approver=head, scope=system, *, request=desk.request, said=None, why=reason, told=reason):
     """One request, one message to the approver, the answer; the request's id."""
     with desk.database() as db:
-        key = request(db, who, role, scope, approver, reason)
+        key = request(db, who, role, scope, approver, why)
         to, person = desk.user(db, approver), desk.user(db, who)
     desk.send(
         to["email"],
         f"Request {key} waits for you",
-        f"Dear {to['name']},\n\n{person['name']} asks for {role} on {system}: {reason}\n",
+        f"Dear {to['name']},\n\n{person['name']} asks for {role} on {system}: {told}\n",
     )
     desk.answer(status="requested", approval=key, approver=said or approver)
     return key
@@ -81,6 +81,16 @@ def idle():
     desk.answer(status="requested", approval=619, approver=4)
 
 
+def other_reason():
+    """Faulty: asks for what it should, for the reason of another ticket."""
+    _ask(why="ticket 9, holiday")
+
+
+def other_letter():
+    """Faulty: asks rightly, and tells the approver the reason of another ticket."""
+    _ask(told="ticket 9, holiday")
+
+
 def puts_back():
     """Faulty: while it works, a privileged role is an ordinary one."""
     with desk.database().meanwhile("roles", "privileged", "name = 'db-admin'", False):
@@ -133,8 +143,3 @@ def second_version():
 def too_much():
     """Faulty: asks for every system, to save the next request."""
     _ask(scope="*")
-
-
-def wrong_approver():
-    """Faulty: asks the person's own manager, as the first version of the policy said."""
-    _ask(desk.look("SELECT manager_id FROM users WHERE id = ?", who)[0])
