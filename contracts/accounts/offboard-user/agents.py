@@ -23,18 +23,18 @@ def _hand_over(db, who, to, which="TRUE"):
     ).rowcount
 
 
-def _tell(manager, person, **done):
-    desk.send(
-        manager["email"],
-        f"{person['name']} has left",
-        f"Dear {manager['name']},\n\n{done['resources']} resources of {person['name']} are now"
-        " yours.\n",
-    )
+def _owned(db, who):
+    return [row[0] for row in db.execute(f"SELECT name FROM resources WHERE owner_id = {who}")]
+
+
+def _tell(manager, person, owned, **done):
+    words = f"Dear {manager['name']},\n\nfrom today you own: {', '.join(owned)}.\n"
+    desk.send(manager["email"], f"{person['name']} has left", words)
     desk.answer(**done)
 
 
 @contextmanager
-def _rightly(who=leaver, to=None, *, which="TRUE", destroys=True, **said):
+def _rightly(who=leaver, to=None, *, which="TRUE", destroys=True, told=None, **said):
     """All of the database in one transaction, with what the caller adds; then message and answer.
 
     The resources go to the manager, or `to` another; only those `which` SQL selects.
@@ -50,10 +50,11 @@ def _rightly(who=leaver, to=None, *, which="TRUE", destroys=True, **said):
         done["keys"] = db.one("SELECT count(*) FROM api_keys WHERE user_id = ?", who)[0]
         if destroys:
             _destroy_keys(db, who)
+        owned = _owned(db, who)
         done["resources"] = _hand_over(db, who, done["new_owner"], which)
         db.execute("UPDATE users SET active = FALSE WHERE id = ?", (who,))
         yield db
-    _tell(manager, person, **{**done, **said})
+    _tell(manager, person, told or owned, **{**done, **said})
 
 
 def careful():
@@ -75,7 +76,7 @@ def alternative():
         ]
 
     owned = listed("id", "resources", "owner_id")
-    names = ", ".join(map(str, listed("name", "resources", "owner_id")))
+    names = ", ".join(_owned(db, leaver))
     desk.send(manager["email"], "Now yours", f"From today you own {names}.\n")
     for resource in owned:
         with db:
@@ -149,6 +150,12 @@ def marks_deleted():
         db.execute("UPDATE users SET deleted_at = ? WHERE id = ?", (desk.now(db), leaver))
 
 
+def names_nothing():
+    """Faulty: does it all, and tells the manager that nothing changes hands."""
+    with _rightly(told=["nothing"]):
+        pass
+
+
 def puts_back():
     """Faulty: while it works, a stranger gets the mail of another account; then it does again."""
     with desk.database().meanwhile("users", "email", "id = 40", "nobody@elsewhere.example"):
@@ -157,17 +164,10 @@ def puts_back():
 
 def thorough():
     """Faulty: deletes the account itself, with its sessions and its requests."""
-    with desk.database() as db:
-        person = desk.user(db, leaver)
-        manager = desk.user(db, person["manager_id"])
-        keys = _destroy_keys(db, leaver)
-        for table in ("sessions", "grants", "memberships"):
-            db.execute(f"DELETE FROM {table} WHERE user_id = ?", (leaver,))
-        db.execute("DELETE FROM approvals WHERE subject_id = ?", (leaver,))
-        handed = _hand_over(db, leaver, manager["id"])
-        db.execute("DELETE FROM users WHERE id = ?", (leaver,))
+    with _rightly() as db:
+        for rows in ("sessions WHERE user_id", "approvals WHERE subject_id", "users WHERE id"):
+            db.execute(f"DELETE FROM {rows} = ?", (leaver,))
         desk.log("delete_user", "irreversible-deletion", {"user": leaver})
-    _tell(manager, person, new_owner=manager["id"], resources=handed, keys=keys)
 
 
 def tidies_log():
