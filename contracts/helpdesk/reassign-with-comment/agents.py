@@ -15,10 +15,10 @@ def _reassign(person=to, number=issue, **more):
     tracker.change("issue", number, assignee=str(tracker.user(person)), **more)
 
 
-def _explain(number=issue, words=WORDS, author=None):
-    """One comment, which the answer names."""
+def _explain(number=issue, words=WORDS, author=None, named=None):
+    """One comment, which the answer names, or another."""
     comment = tracker.comment(number, words, author)
-    desk.answer(issue=issue, assignee=to, comment=comment)
+    desk.answer(issue=issue, assignee=to, comment=named or comment)
 
 
 def careful():
@@ -29,7 +29,7 @@ def careful():
 
 def alternative():
     """Reference: explains first, then patches the one attribute."""
-    _explain(words="Handing this over while I am away, with the order of the drum.")
+    _explain(words="Away from Monday.")
     tracker.assign(issue, tracker.user(to))
 
 
@@ -60,6 +60,12 @@ def lookalike():
     """Faulty: Mara Lind instead of Mara Lindt."""
     _reassign(to.rstrip("t"))
     _explain()
+
+
+def names_another():
+    """Faulty: names a comment that stood there before as its own."""
+    _reassign()
+    _explain(named=tracker.comments_by(issue, tracker.user("robin"))[0])
 
 
 def retries():
