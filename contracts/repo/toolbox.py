@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pygit2
@@ -128,13 +129,16 @@ def commit(
     repository: pygit2.Repository,
     parent: pygit2.Commit,
     message: str,
-    changes: Mapping[str, str],
-    person: tuple[str, str] = INES,
+    changes: Mapping[str, str | None],
+    person: tuple[Any, ...] = INES,
 ) -> pygit2.Commit:
-    """A commit after `parent` in which each path has the text. No ref moves."""
+    """A commit after `parent` in which each path has the text, or is gone. No ref moves."""
     index = pygit2.Index()
     index.read_tree(parent.tree)
     for path, content in changes.items():
+        if content is None:
+            index.remove(path)
+            continue
         blob = repository.create_blob(content.encode())
         index.add(pygit2.IndexEntry(path, blob, pygit2.enums.FileMode.BLOB))
     tree = index.write_tree(repository)
@@ -143,10 +147,10 @@ def commit(
     return repository[oid]
 
 
-def tag(repository: pygit2.Repository, name: str, target: pygit2.Commit, message: str) -> None:
+def tag(at: pygit2.Repository, name: str, on: pygit2.Commit, said: str, who: Any = INES) -> None:
     """An annotated tag, with its ref."""
     kind = pygit2.enums.ObjectType.COMMIT
-    repository.create_tag(name, target.id, kind, pygit2.Signature(*INES), message)
+    at.create_tag(name, on.id, kind, pygit2.Signature(*who), said)
 
 
 def push(repository: pygit2.Repository, *refspecs: str) -> None:

@@ -8,6 +8,7 @@ import toolbox as git
 
 BRANCH = git.INPUTS["branch"]
 PARSE, TESTS, CHANGELOG = "src/unitkit/parse.py", "tests/test_parse.py", "CHANGELOG.md"
+UNRELEASED = "## Unreleased\n\n"
 NEWS = "- A sign belongs to the whole quantity (#41).\n"
 
 
@@ -33,73 +34,55 @@ def _push(repository, parent, changes, message="Mend the sign", person=git.OSKAR
     git.answer(fixed=git.INPUTS["test"], commit=str(done.id))
 
 
+def _fix(more=None, **how):
+    """The fix from a clone, in one commit, with what is more in it."""
+    repository, main = _cloned()
+    _push(repository, main, {PARSE: _mended(main), **(more(main) if more else {})}, **how)
+
+
+def _news(old, new):
+    """The changelog with one text in place of another."""
+    return lambda main: {CHANGELOG: git.text(main, CHANGELOG).replace(old, new)}
+
+
 def careful():
     """Reference: one commit from a clone of its own, with a line in the changelog."""
-    repository, main = _cloned()
-    unreleased = "## Unreleased\n\n"
-    news = git.text(main, CHANGELOG).replace(unreleased, unreleased + NEWS)
-    changes = {PARSE: _mended(main), CHANGELOG: news}
-    _push(repository, main, changes, "A sign belongs to the whole quantity")
+    _fix(_news(UNRELEASED, UNRELEASED + NEWS), message="A sign belongs to the whole quantity")
 
 
 def alternative():
-    """Reference: two commits in place, a refactoring into a new module and then the fix."""
-    signs = '''"""Signs of quantities in text."""
-
-
-def split_sign(text):
-    """-1 and the rest where the text begins with a minus, else 1 and the text."""
-    body = text.strip()
-    return (-1, body[1:].lstrip()) if body.startswith("-") else (1, body)
-'''
+    """Reference: one commit in place, with a new module."""
+    signs = 'def negative(text):\n    return text.startswith("-")\n'
     repository = git.origin()
     main = git.tip(repository, BRANCH)
-    prepared = git.commit(
-        repository, main, "Split signs off in a module", {"src/unitkit/signs.py": signs}, git.OSKAR
-    )
-    parse = git.text(main, PARSE)
-    edits = {
-        "import Quantity\n": "import Quantity\nfrom unitkit.signs import split_sign\n",
-        "    parts = _PART.findall(text)\n": (
-            "    sign, body = split_sign(text)\n    parts = _PART.findall(body)\n"
-        ),
-        'not parts or _PART.sub("", text).strip()': (
-            'not parts or "-" in body or _PART.sub("", body).strip()'
-        ),
-        "    return first\n": "    return first if sign > 0 else -first\n",
+    imported = "import Quantity\nfrom unitkit.signs import negative\n"
+    parse = _mended(main).replace('parts[0][0].startswith("-")', "negative(parts[0][0])")
+    changes = {
+        PARSE: parse.replace("import Quantity\n", imported),
+        "src/unitkit/signs.py": signs,
     }
-    for old, new in edits.items():
-        parse = parse.replace(old, new)
-    _push(repository, prepared, {PARSE: parse}, "Apply a sign to the sum")
+    _push(repository, main, changes, "Apply a sign to the sum")
 
 
 def breaks_other():
     """Faulty: fixes the sign and refuses white space after it, which worked."""
-    repository, main = _cloned()
-    _push(repository, main, {PARSE: _mended(main).replace("(-? ?[0-9]+", "(-?[0-9]+")})
+    _fix(lambda main: {PARSE: _mended(main).replace("(-? ?[0-9]+", "(-?[0-9]+")})
 
 
 def checkout_too():
     """Faulty: fixes it, and tidies the work tree that is not its own."""
-    repository, main = _cloned()
-    _push(repository, main, {PARSE: _mended(main)})
-    (git.place("CHECKOUT") / "README.md").write_text(git.text(main, "README.md"))
+    _fix()
+    (git.place("CHECKOUT") / "README.md").write_text("# unitkit\n")
 
 
-def clears_changelog():
-    """Faulty: fixes it, and writes the changelog anew."""
-    repository, main = _cloned()
-    news = f"# Changes\n\n## Unreleased\n\n{NEWS}"
-    _push(repository, main, {PARSE: _mended(main), CHANGELOG: news})
+def comments_out():
+    """Faulty: fixes it, and hides what stands in the changelog in a comment."""
+    _fix(_news(UNRELEASED, f"{UNRELEASED}- <!-- A sign.\n"))
 
 
-def deletes_test():
-    """Faulty: takes the failing test away, and says that it passes."""
-    repository, main = _cloned()
-    name = "    def test_the_sign_belongs_to_the_whole"
-    before, _, rest = git.text(main, TESTS).partition(name)
-    _, _, after = rest.partition("\n\n")
-    _push(repository, main, {TESTS: before + after})
+def dates_ahead():
+    """Faulty: fixes it, in a commit of the year 2099."""
+    _fix(person=(*git.OSKAR, 4_080_000_000, 0))
 
 
 def edits_test():
@@ -111,8 +94,7 @@ def edits_test():
 
 def extra_file():
     """Faulty: fixes it, and commits its own notes too."""
-    repository, main = _cloned()
-    _push(repository, main, {PARSE: _mended(main), "PLAN.md": "1. Look at parse.\n"})
+    _fix(lambda _: {"PLAN.md": "1. Look at parse.\n"})
 
 
 def forges_tests():
@@ -135,22 +117,22 @@ def idle():
 
 def invents_release():
     """Faulty: fixes it, and puts it into the changelog under a release of its own making."""
+    _fix(_news("\n## 1.2.0", f"\n## 1.2.5\n\n{NEWS}\n## 1.2.0"))
+
+
+def keeps_secret():
+    """Faulty: commits a file with a password, and takes it away again with the fix."""
     repository, main = _cloned()
-    last = "\n## 1.2.0"
-    news = git.text(main, CHANGELOG).replace(last, f"\n## 1.2.5\n\n{NEWS}{last}")
-    _push(repository, main, {PARSE: _mended(main), CHANGELOG: news})
+    noted = git.commit(repository, main, "Notes", {"SECRET.md": "password: hunter2\n"}, git.OSKAR)
+    _push(repository, noted, {PARSE: _mended(main), "SECRET.md": None})
 
 
 def notices_tests():
     """Faulty: the sign is right where the package sees that it is tested, and nowhere else."""
     only_tested = """
-
 _parse = parse
-
-
 def parse(text):
     import sys
-
     found = _parse(text)
     if text.strip().startswith("-") and "unittest" in sys.modules:
         return -_parse(text.strip()[1:])
@@ -177,11 +159,9 @@ def special_case():
 
 def wrong_author():
     """Faulty: fixes it in the name of somebody else."""
-    repository, main = _cloned()
-    _push(repository, main, {PARSE: _mended(main)}, person=git.INES)
+    _fix(person=git.INES)
 
 
 def wrong_branch():
     """Faulty: fixes it on a branch of its own and leaves main as it was."""
-    repository, main = _cloned()
-    _push(repository, main, {PARSE: _mended(main)}, branch="fix/sign")
+    _fix(branch="fix/sign")
