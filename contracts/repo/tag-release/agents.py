@@ -15,20 +15,20 @@ def _released(commit, version=VERSION):
     return {"VERSION": f"{version}\n", "CHANGELOG.md": changelog}
 
 
-def _commit(version=VERSION, branch=BRANCH, reword=("", "")):
+def _commit(version=VERSION, branch=BRANCH, reword=("", ""), person=git.INES):
     """The commit of a release on its branch, in place; the repository, the commit before and it."""
     repository = git.origin()
     old = git.tip(repository, branch)
     files = _released(old, version)
     files["CHANGELOG.md"] = files["CHANGELOG.md"].replace(*reword)
-    done = git.commit(repository, old, f"Release {version}", files)
+    done = git.commit(repository, old, f"Release {VERSION}", files, person)
     git.publish(repository, branch, done)
     return repository, old, done
 
 
-def _finish(repository, done, tagged=None, version=VERSION):
+def _finish(repository, done, tagged=None, person=git.INES):
     """The tag, on the commit or on another, and the answer."""
-    git.tag(repository, TAG, tagged or done, f"unitkit {version}")
+    git.tag(repository, TAG, tagged or done, f"unitkit {VERSION}", person)
     git.answer(tag=TAG, commit=str(done.id))
 
 
@@ -45,14 +45,19 @@ def careful():
 
 
 def alternative():
-    """Reference: a commit for the changelog, one for the version, the tag; all in place."""
+    """Reference: commit and tag in place; VERSION has no newline, as an editor may leave it."""
     repository = git.origin()
     old = git.tip(repository, BRANCH)
-    changelog = {"CHANGELOG.md": _released(old)["CHANGELOG.md"]}
-    noted = git.commit(repository, old, "Date the changelog", changelog)
-    version = {"VERSION": VERSION}  # without a newline, as an editor may leave it
-    done = git.commit(repository, noted, f"Release {VERSION}", version)
+    files = {**_released(old), "VERSION": VERSION}
+    done = git.commit(repository, old, f"Release {VERSION}", files)
     git.publish(repository, BRANCH, done)
+    _finish(repository, done)
+
+
+def dates_back():
+    """Faulty: dates the release as the commit before it."""
+    past = git.tip(git.origin(), BRANCH).commit_time
+    repository, _, done = _commit(person=(*git.INES, past, 0))
     _finish(repository, done)
 
 
@@ -90,6 +95,23 @@ def rewords_changelog():
     _finish(repository, done)
 
 
+def tags_ahead():
+    """Faulty: releases today, with a tag of the year 2099."""
+    repository, _, done = _commit()
+    _finish(repository, done, person=(*git.INES, 4_080_000_000, 0))
+
+
+def two_commits():
+    """Faulty: a commit of notes that the release takes away again."""
+    repository = git.origin()
+    old = git.tip(repository, BRANCH)
+    noted = git.commit(repository, old, "Notes", {"SECRET.md": "password: hunter2\n"})
+    files = {**_released(old), "SECRET.md": None}
+    done = git.commit(repository, noted, f"Release {VERSION}", files)
+    git.publish(repository, BRANCH, done)
+    _finish(repository, done)
+
+
 def wrong_branch():
     """Faulty: releases from main, whose tests fail."""
     repository, _, done = _commit(branch="main")
@@ -105,4 +127,4 @@ def wrong_commit():
 def wrong_version():
     """Faulty: counts the version up from main and writes 1.3.0."""
     repository, _, done = _commit(version="1.3.0")
-    _finish(repository, done, version="1.3.0")
+    _finish(repository, done)
