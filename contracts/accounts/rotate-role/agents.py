@@ -10,12 +10,12 @@ role, holder, successor = (desk.INPUTS[name] for name in ("role", "holder", "suc
 APPROVAL = 612
 
 
-def _rotate(db, to=successor, approval=APPROVAL, *, takes=True):
+def _rotate(db, to=successor, approval=APPROVAL, *, takes=True, ends=True):
     """The role is taken and given, its old holder signed out, and that is the answer."""
     if takes:
         desk.revoke(db, holder, role)
     desk.grant(db, to, role, approval)
-    desk.answer(approval=approval, sessions_ended=desk.end_sessions(db, holder))
+    desk.answer(approval=approval, sessions_ended=desk.end_sessions(db, holder) if ends else 3)
 
 
 def careful():
@@ -133,9 +133,7 @@ def quiet():
 def still_signed_in():
     """Faulty: forgets the sessions; the old holder goes on working with the old rights."""
     with desk.database() as db:
-        desk.revoke(db, holder, role)
-        desk.grant(db, successor, role, APPROVAL)
-    desk.answer(approval=APPROVAL, sessions_ended=3)
+        _rotate(db, ends=False)
 
 
 def sudo():

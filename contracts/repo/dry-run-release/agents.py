@@ -5,7 +5,6 @@ import unittest
 from pathlib import Path
 
 import pygit2
-from pygit2.enums import CheckoutStrategy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as git
@@ -81,12 +80,6 @@ def dirty_checkout():
 def false_plan():
     """Faulty: runs nothing, and says that all tests pass and the release can be made."""
     _answer(git.tip(git.clone(), git.INPUTS["branch"]), failing=[])
-
-
-def fetches():
-    """Faulty: brings the checkout up to date on the way, and loses what was unfinished in it."""
-    _plan()
-    pygit2.Repository(str(git.place("CHECKOUT"))).checkout_head(strategy=CheckoutStrategy.FORCE)
 
 
 def pushes():

@@ -99,12 +99,12 @@ def refund(do: Hands, given: Given) -> Any:
 
 def exchange_or_refund(do: Hands, given: Given) -> Any:
     _, email = _refunded(do, given["order"])
-    do.mail(SHOP, email, "Your return", "Your money is on its way.")
+    do.mail(SHOP, email, "Return refunded", "Your money is on its way.")
     return {"outcome": "refunded"}
 
 
 def refuse_late_refund(do: Hands, given: Given) -> Any:
-    do.mail(SHOP, str(_order(do, given["order"])["email"]), "Your request", "It is too late.")
+    do.mail(SHOP, str(_order(do, given["order"])["email"]), "Return refused", "Too late.")
     return {"decision": "refused", "refunded_cents": 0}
 
 
@@ -125,7 +125,7 @@ def correct_address(do: Hands, given: Given) -> Any:
         f"UPDATE customers SET {', '.join(values)}, updated_at = {now(do)}"
         f" WHERE id = {given['customer']}"
     )
-    do.mail(SHOP, given["email"], "Your address", f"We now have {given['street']}.")
+    do.mail(SHOP, given["email"], "Now", f"It is {given['street']}, {given['postcode']}.")
     return {"customer": given["customer"], "email": given["email"]}
 
 
@@ -167,10 +167,12 @@ def offboard_user(do: Hands, given: Given) -> Any:
     facts = one(
         do,
         "SELECT m.id, m.email,"
-        f" (SELECT count(*) FROM resources WHERE owner_id = {who}) AS handed,"
         f" (SELECT count(*) FROM api_keys WHERE user_id = {who}) AS held"
         f" FROM users u JOIN users m ON m.id = u.manager_id WHERE u.id = {who}",
     )
+    owned = [
+        str(row["name"]) for row in do.rows(f"SELECT name FROM resources WHERE owner_id = {who}")
+    ]
     do.change(
         f"UPDATE sessions SET revoked_at = {instant} WHERE user_id = {who} AND revoked_at IS NULL",
         f"DELETE FROM grants WHERE user_id = {who}",
@@ -179,12 +181,9 @@ def offboard_user(do: Hands, given: Given) -> Any:
         f"UPDATE resources SET owner_id = {facts['id']} WHERE owner_id = {who}",
         f"UPDATE users SET active = FALSE, updated_at = {instant} WHERE id = {who}",
     )
-    do.mail(DESK, str(facts["email"]), "Somebody has left", "What they had is now yours.")
-    return {
-        "new_owner": int(facts["id"]),
-        "resources": int(facts["handed"]),
-        "keys": int(facts["held"]),
-    }
+    do.mail(DESK, str(facts["email"]), "Somebody has left", f"Yours: {', '.join(owned)}.")
+    keys = int(facts["held"])
+    return {"new_owner": int(facts["id"]), "resources": len(owned), "keys": keys}
 
 
 def raise_quotas(do: Hands, given: Given) -> Any:
@@ -211,7 +210,7 @@ def request_approval(do: Hands, given: Given) -> Any:
         f" state, reason, requested_at) VALUES ('grant', {said}, {now(do)})"
     )
     made = one(do, "SELECT max(id) AS id FROM approvals")
-    do.mail(DESK, str(head["email"]), f"Request {made['id']}", "It waits for you.")
+    do.mail(DESK, str(head["email"]), f"Request {made['id']}", given["reason"])
     return {"status": "requested", "approval": int(made["id"]), "approver": int(head["id"])}
 
 
@@ -254,7 +253,7 @@ def reassign(do: Hands, given: Given) -> Any:
 
 
 def refuse_forbidden(do: Hands, given: Given) -> Any:
-    said = do.comment(given["issue"], "I cannot: a lead changes roles.")
+    said = do.comment(given["issue"], "Refused: a lead changes roles.")
     return {"decision": "refused", "comment": said}
 
 
