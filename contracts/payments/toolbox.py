@@ -8,21 +8,21 @@ import base64
 import http.client
 import json
 import os
-import smtplib
 import sqlite3
 import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress  # noqa: F401 - the agents'
 from datetime import UTC, datetime
-from email.message import EmailMessage
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from given import answer, log  # noqa: F401 - answer is the agents'
+import given
 
 INPUTS = json.loads(os.environ["STATEDIFF_INPUTS"])
+answer, log = given.answer, given.log
 SHOP = "care@hearthside.example"
 NOW = "2026-03-16 09:00:00"
 PAYMENT_DESK = 4
@@ -76,6 +76,15 @@ def post(path: str, body: object, idempotency_key: str = "", kind: str = "") -> 
         raise
     log("payments_post", kind or "conditional-update", call)
     return made
+
+
+def refused(path: str, body: object, idempotency_key: str) -> None:
+    """The API refuses it; it keeps the key."""
+    try:
+        post(path, body, idempotency_key)
+    except Refused:
+        return
+    raise SystemExit(f"{path}: not refused")
 
 
 def delete(path: str) -> dict:
@@ -164,13 +173,13 @@ def close_request(request: int, status: str, reason: str | None = None) -> None:
 
 def send(to: str, subject: str, body: str) -> None:
     """Delivers one message over SMTP and logs it."""
-    message = EmailMessage()
-    message["From"], message["To"], message["Subject"] = SHOP, to, subject
-    message.set_content(body)
-    host, _, port = os.environ["STATEDIFF_OUTBOX_URL"].removeprefix("smtp://").partition(":")
-    with smtplib.SMTP(host, int(port), timeout=10) as server:
-        server.send_message(message)
+    given.deliver(given.letter(SHOP, to, subject, body))
     log("send", "notification", {"to": to, "subject": subject})
+
+
+def write(to: str, body: str) -> None:
+    """Delivers a message with the subject that the task gives."""
+    send(to, INPUTS["subject"], body)
 
 
 def instant(seconds: int) -> str:
