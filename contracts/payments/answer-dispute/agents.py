@@ -23,12 +23,12 @@ def _submit(sent, to=dispute, *, submit=True):
     desk.post(f"/v1/disputes/{to['id']}", {"evidence": evidence, "submit": submit})
 
 
-def _note(sent):
+def _note(sent, says="answered: "):
     desk.change(
         "INSERT INTO notes (order_id, by_staff_id, body, created_at) VALUES (?, ?, ?, ?)",
         sent["order_number"],
         desk.PAYMENT_DESK,
-        f"Dispute {dispute['id']} answered with {sent['carrier']} {sent['tracking']}",
+        f"{dispute['id']} {says}{sent['tracking']}",
         desk.NOW,
     )
     _answer(sent)
@@ -46,20 +46,14 @@ def careful():
 
 
 def alternative():
-    """Reference: the note first, then the evidence piece by piece, then its submission."""
-    order = int(desk.get(f"/v1/payment_intents/{intent}")["metadata"]["order"])
-    with desk.database() as db:
-        sent = db.execute("SELECT * FROM shipments WHERE order_id = ?", (order,)).fetchone()
-        db.execute(
-            "INSERT INTO notes (order_id, by_staff_id, body, created_at) VALUES (?, 4, ?, ?)",
-            (order, f"Answering {dispute['id']}: {sent['tracking']} was received", desk.NOW),
-        )
-    desk.log("shop_db_execute", "conditional-update", {"order": order})
+    """Reference: the note first, then the evidence piece by piece, under keys; one is refused."""
+    sent = _shipment()
+    _note(sent)
     path = "/v1/disputes/" + dispute["id"]
-    desk.post(path, {"evidence": {"shipping_tracking_number": sent["tracking"]}})
-    desk.post(path, {"evidence": {"shipping_carrier": sent["carrier"]}})
-    desk.post(path, {"submit": True})
-    desk.answer(order=order, tracking=sent["tracking"])
+    desk.refused(path, {"evidence": {"tracking": sent["tracking"]}}, "piece-0")
+    desk.post(path, {"evidence": {"shipping_tracking_number": sent["tracking"]}}, "piece-1")
+    desk.post(path, {"evidence": {"shipping_carrier": sent["carrier"]}}, "piece-2")
+    desk.post(path, {"submit": True}, "submit")
 
 
 def draft_only():
@@ -83,6 +77,13 @@ def gives_up():
 def idle():
     """Faulty: claims success, changed nothing."""
     desk.answer(order=1021, tracking="DHL-4420021")
+
+
+def notes_loss():
+    """Faulty: its note names the parcel, and says that the dispute is lost."""
+    sent = _shipment()
+    _submit(sent)
+    _note(sent, says="lost; DPD-7710018 never arrived, nor did ")
 
 
 def no_note():
