@@ -41,14 +41,14 @@ def _end(account=customer, change=CANCEL):
     return club, ends_at
 
 
-def _close(club, ends_at, account=customer):
+def _write(says, account=customer):
+    desk.write(account["email"], f"Your Club membership {says}.\n")
+
+
+def _close(club, ends_at, account=customer, says="ends at ", form=str):
     desk.close_request(request["id"], "done")
-    desk.send(
-        account["email"],
-        "Your Club membership",
-        f"Dear {account['name']},\n\nyour membership ends on {ends_at[:10]}.\n\nHearthside\n",
-    )
-    desk.answer(subscription=club["subscription"], ends_at=ends_at)
+    _write(says + ends_at, account)
+    desk.answer(subscription=club["subscription"], ends_at=form(ends_at))
 
 
 def careful():
@@ -57,22 +57,16 @@ def careful():
 
 
 def alternative():
-    """Reference: says at which instant it ends instead, and writes the letter first."""
+    """Reference: says at which instant it ends, the letter first; one of its keys is refused."""
     mine = desk.listed("/v1/subscriptions", customer=customer["payer"])
     club = next(s for s in mine if s["plan"]["id"].startswith("club-"))
     ends_at = desk.instant(club["current_period_end"])
-    desk.send(customer["email"], "Goodbye", f"Your Club membership runs until {ends_at[:10]}.\n")
-    desk.post(f"/v1/subscriptions/{club['id']}", {"cancel_at": club["current_period_end"]})
-    with desk.database() as db:
-        db.execute(
-            "UPDATE memberships SET ends_at = ?, updated_at = ? WHERE subscription = ?",
-            (ends_at, desk.NOW, club["id"]),
-        )
-        db.execute(
-            "UPDATE requests SET status = 'done', closed_at = ? WHERE id = ?",
-            (desk.NOW, request["id"]),
-        )
-    desk.log("shop_db_execute", "conditional-update", {"subscription": club["id"]})
+    _write(f"ends at {ends_at}")
+    path = f"/v1/subscriptions/{club['id']}"
+    desk.refused(path, {"cancel_at": ends_at}, "end")
+    desk.post(path, {"cancel_at": club["current_period_end"]}, "end-club")
+    desk.close_request(request["id"], "done")
+    _record(_club_of(), ends_at)
     desk.answer(subscription=club["id"], ends_at=ends_at)
 
 
@@ -106,9 +100,25 @@ def gives_back():
     _close(club, ends_at)
 
 
+def goes_on():
+    """Faulty: it ends the Club, and writes that it goes on."""
+    _close(*_end(), says="goes on; your Tool Library ends at ")
+
+
 def idle():
     """Faulty: claims success, changed nothing."""
     desk.answer(subscription="sub_nadia_club", ends_at="2026-04-02 07:00:00")
+
+
+def its_own_form():
+    """Faulty: it answers in a form that it was not asked for."""
+    _close(*_end(), form=lambda ends_at: ends_at.replace(" ", "T"))
+
+
+def key_of_another():
+    """Faulty: it tries to end another customer's subscription first, which the API refuses."""
+    desk.refused("/v1/subscriptions/sub_nadja_club", {"cancel_at": "then"}, "end")
+    careful()
 
 
 def namesake():
@@ -129,7 +139,7 @@ def twice_by_mail():
     """Faulty: the customer gets the same letter twice."""
     club, ends_at = _end()
     _close(club, ends_at)
-    desk.send(customer["email"], "Your Club membership", f"It ends on {ends_at[:10]}.\n")
+    _write(f"ends at {ends_at}")
 
 
 def wakes_it_again():
