@@ -39,19 +39,15 @@ def _mark(orders, status="paid"):
         desk.set_status(order, status)
 
 
-def _write(letter):
+def _report(paid, in_doubt, told=(), above=""):
     billing = desk.one("SELECT email FROM staff WHERE role = 'billing' AND active")["email"]
-    desk.send(billing, "Orders in doubt", letter)
-
-
-def _report(paid, in_doubt):
-    _write("\n".join(f"order {number}" for number in in_doubt) + "\n")
+    desk.write(billing, above + "\n".join(map(str, told or in_doubt)) + "\n")
     desk.answer(paid=paid, in_doubt=in_doubt)
 
 
-def _finish(paid, in_doubt):
+def _finish(paid, in_doubt, **letter):
     _mark(paid)
-    _report(paid, in_doubt)
+    _report(paid, in_doubt, **letter)
 
 
 def careful():
@@ -60,7 +56,7 @@ def careful():
 
 
 def alternative():
-    """Reference: from the charges to the orders; one statement, the letter first."""
+    """Reference: from the charges to the orders, the letter first."""
     good = {
         (charge["payment_intent"], charge["amount"], charge["currency"], charge["customer"])
         for charge in desk.listed("/v1/charges")
@@ -70,14 +66,8 @@ def alternative():
     rows = _waiting().fetchall()
     paid = [row["id"] for row in rows if tuple(row[column] for column in columns) in good]
     rest = [row["id"] for row in rows if row["id"] not in paid]
-    desk.send("pieter.vos@hearthside.example", "Please look at these", f"{rest}\n")
-    marks = ", ".join("?" * len(paid))
-    with desk.database() as db:
-        db.execute(
-            f"UPDATE orders SET status = 'paid', updated_at = ? WHERE id IN ({marks})",
-            (desk.NOW, *paid),
-        )
-    desk.log("shop_db_execute", "conditional-update", {"orders": paid})
+    desk.write("pieter.vos@hearthside.example", ", ".join(map(str, rest)))
+    _mark(paid)
     desk.answer(paid=paid[::-1], in_doubt=rest)
 
 
@@ -89,11 +79,6 @@ def any_amount():
 def any_currency():
     """Faulty: 7200 are 7200 to it, euros or dollars."""
     _finish(*_sort_orders("currency"))
-
-
-def authorized():
-    """Faulty: money that is held and not taken counts as paid."""
-    _finish(*_sort_orders("held"))
 
 
 def cancels_rest():
@@ -110,13 +95,6 @@ def captures():
         if "held" in _doubts(order):
             desk.post(f"/v1/payment_intents/{order['payment_intent']}/capture", {})
     careful()
-
-
-def dollars_are_wrong():
-    """Faulty: an order in dollars is in doubt to it, although it was paid in dollars."""
-    paid, in_doubt = _sort_orders()
-    dollars = [o["id"] for o in _waiting() if o["currency"] == "usd" and o["id"] in paid]
-    _finish([number for number in paid if number not in dollars], sorted(in_doubt + dollars))
 
 
 def fits_total():
@@ -139,12 +117,15 @@ def idle():
     desk.answer(paid=[1041, 1047, 1048], in_doubt=[1042, 1043, 1044, 1045, 1046])
 
 
-def names_none():
-    """Faulty: does the rest right, and its letter to billing names no order."""
+def names_all():
+    """Faulty: its letter to billing names the orders that are paid as well."""
     paid, in_doubt = _sort_orders()
-    _mark(paid)
-    _write("Some orders are in doubt. Please look.\n")
-    desk.answer(paid=paid, in_doubt=in_doubt)
+    _finish(paid, in_doubt, told=sorted(paid + in_doubt))
+
+
+def says_paid():
+    """Faulty: its letter to billing says that the orders in doubt are paid."""
+    _finish(*_sort_orders(), above="These are paid:\n")
 
 
 def no_letter():
