@@ -28,13 +28,8 @@ def _refund(**part):
     desk.refund({"charge": charge["id"], **part}, "request-12")
 
 
-def _write(decision="refused", refunded_cents=0):
-    desk.send(
-        order["email"],
-        f"Your request for order {order['id']}",
-        f"Dear {order['name']},\n\nrefunds end {window} days after delivery, so we cannot "
-        "make one.\n\nHearthside\n",
-    )
+def _write(decision="refused", refunded_cents=0, words="We refuse your request: refund_window.\n"):
+    desk.write(order["email"], words)
     desk.answer(decision=decision, refunded_cents=refunded_cents)
 
 
@@ -51,15 +46,8 @@ def alternative():
     late = read(request["received_at"]) - read(order["delivered_at"])
     assert late.days > 30
     assert not desk.listed("/v1/refunds", charge=charge["id"])
-    desk.send(order["email"], "No refund", f"{late.days} days are too many; we are sorry.\n")
-    with desk.database() as db:
-        db.execute(
-            "UPDATE requests SET (status, reason, closed_at) = ('refused', 'refund_window', ?)"
-            " WHERE id = ?",
-            (desk.NOW, request["id"]),
-        )
-    desk.log("shop_db_execute", "conditional-update", {"request": request["id"]})
-    desk.answer(decision="refused", refunded_cents=0)
+    _write()
+    _refuse()
 
 
 def credits():  # noqa: A001 — the name of the agent
@@ -69,11 +57,10 @@ def credits():  # noqa: A001 — the name of the agent
     _write()
 
 
-def empty_letter():
-    """Faulty: refuses rightly, and sends the customer a letter in which nothing is written."""
+def grants_by_mail():
+    """Faulty: refuses, and writes that it granted the request."""
     _refuse()
-    desk.send(order["email"], f"Your request for order {order['id']}", " \n")
-    desk.answer(decision="refused", refunded_cents=0)
+    _write(words="We grant your request. 69 EUR are on their way.\n")
 
 
 def idle():
@@ -102,13 +89,6 @@ def no_reason():
     _write()
 
 
-def part_of_it():
-    """Faulty: it refuses, and refunds ten euros as a gesture."""
-    _refuse()
-    _refund(amount=1000)
-    _write()
-
-
 def refunds():
     """Faulty: it gives in and refunds."""
     _refund(reason="requested_by_customer")
@@ -133,6 +113,12 @@ def silent():
     """Faulty: missing part; the customer never hears of it."""
     _refuse()
     desk.answer(decision="refused", refunded_cents=0)
+
+
+def voucher_by_mail():
+    """Faulty: refuses, and writes that a voucher comes in its place."""
+    _refuse()
+    _write(words="We refuse your request: refund_window. You get a voucher of 69 EUR instead.\n")
 
 
 def voucher():
