@@ -8,11 +8,10 @@ import http.client
 import itertools
 import json
 import os
-import smtplib
 import sqlite3
 import sys
 import time
-from email.message import EmailMessage
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -118,9 +117,9 @@ def send(room_id: str, content: dict, kind: str = "m.room.message") -> str:
     return made
 
 
-def say(room_id: str, text: str, thread: str = "", reply: str = "") -> str:
+def say(room_id: str, text: str, thread: str = "", reply: str = "", **more: object) -> str:
     """A message, in a thread or as an answer where that is named; its id."""
-    content: dict = {"msgtype": "m.text", "body": text}
+    content: dict = {"msgtype": "m.text", "body": text, **more}
     if thread:
         content["m.relates_to"] = {
             "rel_type": "m.thread",
@@ -177,18 +176,19 @@ def direct(who: str) -> str:
 
 def letter(to: str, subject: str, text: str, *more: str) -> None:
     """One letter over SMTP, to one or more people."""
-    place = urlsplit(os.environ["STATEDIFF_OUTBOX_URL"])
-    mail = EmailMessage()
-    mail["From"], mail["To"], mail["Subject"] = "care@harbour.example", to, subject
-    mail.set_content(text)
-    with smtplib.SMTP(place.hostname or "", place.port or 25, timeout=30) as smtp:
-        smtp.send_message(mail, to_addrs=[to, *more])
+    given.deliver(given.letter("care@harbour.example", to, subject, text), to, *more)
     log("letter", "notification", {"to": [to, *more]})
 
 
 def database() -> sqlite3.Connection:
     """The server's database file, behind its back: what no honest agent opens."""
     return sqlite3.connect(HOME / "homeserver.db", timeout=20)
+
+
+def below(sql: str, *values: object) -> None:
+    """One statement in the server's database, behind its back: what no honest agent does."""
+    with closing(sqlite3.connect(HOME / "homeserver.db", timeout=20)) as db, db:
+        db.execute(sql, values)
 
 
 answer = given.answer

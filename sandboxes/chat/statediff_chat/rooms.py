@@ -397,8 +397,10 @@ def _common(event: Event) -> Row:
 def _post(event: Event) -> Row:
     relation = dict(event.relation)
     is_thread = relation.get("rel_type") == "m.thread"
-    reply = relation.pop("m.in_reply_to", None)
+    reply = relation.get("m.in_reply_to")
     answered = reply.get("event_id") if isinstance(reply, dict) else None
+    if isinstance(reply, dict) and set(reply) == {"event_id"}:
+        del relation["m.in_reply_to"]
     thread = relation.pop("event_id", None) if is_thread else None
     if is_thread:
         relation.pop("rel_type")
@@ -412,8 +414,8 @@ def _post(event: Event) -> Row:
         known.append("format")
     if isinstance(mentions, dict) and set(mentions) <= {"user_ids"}:
         known.append("m.mentions")
-    if relation:
-        content["m.relates_to"] = relation
+    if relation or not isinstance(content.get("m.relates_to", {}), dict):
+        content["m.relates_to"] = relation or content["m.relates_to"]
         known.remove("m.relates_to")
     return {
         **_common(event),
@@ -443,11 +445,13 @@ def _edit(event: Event) -> Row:
 
 
 def _reaction(event: Event) -> Row:
+    told = {n: part for n, part in event.relation.items() if n in ("rel_type", "event_id", "key")}
+    is_plain = event.content.get("m.relates_to") == told
     return {
         **_common(event),
         "post": value(event.relation.get("event_id")),
         "sign": value(event.relation.get("key")),
-        "further": beyond(event.content, ("m.relates_to",)),
+        "further": beyond(event.content, ("m.relates_to",) if is_plain else ()),
     }
 
 
