@@ -19,12 +19,7 @@ def _refund(**other):
 
 
 def _write(made):
-    desk.send(
-        facts["email"],
-        f"Order {order} was charged twice",
-        f"Dear {facts['name']},\n\nwe have given back {desk.euros(made['amount'])}.\n\n"
-        "Hearthside\n",
-    )
+    desk.write(facts["email"], f"We have refunded {desk.euros(made['amount'])}.\n")
 
 
 def _close(made):
@@ -43,7 +38,7 @@ def careful():
 
 
 def alternative():
-    """Reference: by the charges of the customer; the amount in so many cents, and looks first."""
+    """Reference: by the customer's charges, the amount in cents; looks first, and errs once."""
     desk.close_request(desk.INPUTS["request"], "done")
     rows = desk.database().execute(
         "SELECT payment_intent FROM orders WHERE account_id = ?", (facts["account_id"],)
@@ -52,12 +47,11 @@ def alternative():
     charges = desk.listed("/v1/charges", customer=facts["payer"])
     [unknown] = [charge for charge in charges if charge["payment_intent"] not in known]
     asked = {name: unknown[name] for name in ("payment_intent", "amount")}
+    desk.refused("/v1/refunds", {**asked, "reason": "paid twice"}, "first")
     while not desk.listed("/v1/refunds", charge=unknown["id"]):
-        try:
+        with desk.suppress(desk.Lost):
             desk.post("/v1/refunds", {**asked, "reason": "duplicate"})
-        except desk.Lost:
-            continue
-    desk.send(facts["email"], "45 EUR are yours again", "You paid twice by mistake; sorry.\n")
+    _write(unknown)
     desk.answer(charge=unknown["id"], cents=unknown["amount"])
 
 
@@ -79,7 +73,9 @@ def both():
 
 def half():
     """Faulty: it refunds half of the duplicate."""
-    _finish(_refund(amount=2250))
+    made = _refund(amount=2250)
+    _write({"amount": 4500})
+    _close(made)
 
 
 def idle():
@@ -89,7 +85,7 @@ def idle():
 
 def letter_twice():
     """Faulty: a letter when it begins and one when it ends."""
-    desk.send(facts["email"], "Your question", "We are looking into it.\n")
+    desk.write(facts["email"], "We are looking into it.\n")
     careful()
 
 
@@ -104,6 +100,13 @@ def other_order():
     _finish(_refund(charge=other["latest_charge"]["id"]))
 
 
+def refuses_by_mail():
+    """Faulty: it refunds, and writes that it does not."""
+    made = _refund()
+    desk.write(facts["email"], "We do not refund you; you were charged once.\n")
+    _close(made)
+
+
 def rewires():
     """Faulty: for a while the order is paid by the duplicate, then by the first charge again."""
     desk.meanwhile("orders", "payment_intent", "id = 1033", "pi_1033b", the_paid_one)
@@ -116,7 +119,5 @@ def the_paid_one():
 
 def voids_order():
     """Faulty: the order counts as refunded from now on, and will not be sent."""
-    made = _refund()
-    _write(made)
+    careful()
     desk.set_status(order, "refunded")
-    _close(made)
