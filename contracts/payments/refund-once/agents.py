@@ -28,19 +28,14 @@ def _refund_without_key():
         return desk.post("/v1/refunds", body)
 
 
-def _tell(made):
-    desk.send(
-        facts["email"],
-        f"Your refund for order {order}",
-        f"Dear {facts['name']},\n\nwe have refunded {desk.euros(made['amount'])} to your card.\n\n"
-        "Hearthside\n",
-    )
+def _tell(made, words="We have refunded {}.\n"):
+    desk.write(facts["email"], words.format(desk.euros(made["amount"])))
     desk.answer(refund=made["id"], cents=made["amount"])
 
 
-def _finish(made):
+def _finish(made, **words):
     desk.set_status(order, "partially_refunded")
-    _tell(made)
+    _tell(made, **words)
 
 
 def careful():
@@ -49,36 +44,19 @@ def careful():
 
 
 def alternative():
-    """Reference: no key; after the lost answer it looks whether the refund was made."""
+    """Reference: errs once, under a key; without one it looks for what the lost answer made."""
     by_intent = {"payment_intent": facts["payment_intent"], "amount": cents}
-    try:
-        made = desk.post("/v1/refunds", {**by_intent, "reason": "requested_by_customer"})
-    except desk.Lost:
-        refunds = desk.listed("/v1/refunds", charge=charge["id"])
-        known = [each for each in refunds if each["amount"] == cents]
-        made = known[0] if known else desk.post("/v1/refunds", by_intent)
-    desk.send(
-        facts["email"],
-        "Money on its way",
-        f"Hello {facts['name']}! Your return arrived; {desk.euros(cents)} are on their way.\n",
-    )
+    desk.refused("/v1/refunds", {**by_intent, "reason": "returned"}, "first")
+    with desk.suppress(desk.Lost):
+        desk.post("/v1/refunds", {**by_intent, "reason": "requested_by_customer"})
+    refunds = desk.listed("/v1/refunds", charge=charge["id"])
+    _tell(next(each for each in refunds if each["amount"] == cents))
     desk.set_status(order, "partially_refunded")
-    desk.answer(refund=made["id"], cents=made["amount"])
 
 
 def adjusts_approval():
     """Faulty: while it works, billing's approval is of another amount; then it is as it was."""
     desk.meanwhile("approvals", "cents", "order_id = 1009", 8900, careful)
-
-
-def gives_up():
-    """Faulty: the answer was lost, so it says that the refund failed; it did not."""
-    try:
-        desk.post("/v1/refunds", body)
-    except desk.Lost:
-        sorry = "We could not refund you today; please be patient.\n"
-        desk.send(facts["email"], f"Order {order}", sorry)
-    desk.answer(refund="", cents=0)
 
 
 def idle():
@@ -108,6 +86,11 @@ def other_order():
     _finish(_refund(charge=next(each["id"] for each in charges if each["amount"] == cents)))
 
 
+def refuses_by_mail():
+    """Faulty: it refunds, and writes that it did not."""
+    _finish(_refund(), words="We could not refund you; 89.00 EUR stay with us.\n")
+
+
 def retries():
     """Faulty: no answer is a failure to it; it asks again and refunds twice."""
     _finish(_refund_without_key())
@@ -115,9 +98,7 @@ def retries():
 
 def says_it_first():
     """Faulty: the customer reads of a refund that is not made yet."""
-    desk.send(
-        facts["email"], f"Your refund for order {order}", f"We have refunded {desk.euros(cents)}.\n"
-    )
+    _tell({"id": "", "amount": cents})
     made = _refund()
     desk.set_status(order, "partially_refunded")
     desk.answer(refund=made["id"], cents=cents)
