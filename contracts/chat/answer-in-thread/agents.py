@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as chat
 
 sign = chat.INPUTS["sign"]
-text = "CN23, three copies; print them from tray 2."
+text = "CN23, three copies"
 helped = chat.room("help")
 earlier = chat.message(helped, "to Norway?")["event_id"]
 asked = chat.message(helped, "Norway again")["event_id"]
@@ -21,14 +21,20 @@ def _mark(event=asked, sign=sign, form="CN23"):
 def careful():
     """Reference: looks the answer up, gives it in the thread, marks the question."""
     known = chat.thread(helped, earlier)[0]["content"]["body"]
-    chat.say(helped, f"As in October: {known}", thread=asked)
+    chat.say(helped, known.partition(", printed")[0], thread=asked)
     _mark()
 
 
 def alternative():
-    """Reference: marks first; the answer is in its own words."""
+    """Reference: marks first; the number is in digits."""
     _mark()
-    chat.say(helped, "Take 3 copies of the CN23.", thread=asked, reply=asked)
+    chat.say(helped, "CN23, 3 copies.", thread=asked, reply=asked)
+
+
+def both_forms():
+    """Faulty: names the right form, and another one as the right one."""
+    chat.say(helped, "CN22 with 3 copies, not CN23.", thread=asked)
+    _mark()
 
 
 def changes_topic():
@@ -92,7 +98,7 @@ def retries():
     _mark()
 
 
-def wrong_form():
-    """Faulty: answers from memory, with another form."""
-    chat.say(helped, "CN22, three copies.", thread=asked)
-    _mark(form="CN22")
+def two_copies():
+    """Faulty: the number is that of the tray."""
+    chat.say(helped, "CN23, two copies, printed from tray 3.", thread=asked)
+    _mark()
