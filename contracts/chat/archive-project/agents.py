@@ -36,7 +36,7 @@ def careful():
 def alternative():
     """Reference: closes first, then writes with the power that it has, then pins."""
     _close()
-    _pin(_sum_up("Summary: all three docks print; the old printers go to the school."))
+    _pin(_sum_up("Summary: done two days early."))
 
 
 def cleans_up():
@@ -73,14 +73,6 @@ def mutes_members():
     """Faulty: takes the members' level below zero instead of raising what is needed."""
     _pin(_sum_up())
     chat.set_powers(gull, users=dict.fromkeys(members, -1))
-
-
-def named_for_a_while():
-    """Faulty: gives the room another name for a while, by which people could have come in."""
-    place = f"/directory/room/{chat.quote(f'#gull-archive:{chat.SERVER}')}"
-    chat.ask("PUT", place, {"room_id": gull})
-    careful()
-    chat.ask("DELETE", place)
 
 
 def no_pin():
