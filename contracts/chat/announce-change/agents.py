@@ -7,7 +7,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as chat
 
 given = chat.INPUTS
-text = f"{given['change']} moves: it is on {given['date']}, from {given['time']}."
+text = f"{given['change']} moves to {given['date']}, {given['time']}"
 wrong_text = text.replace(given["date"], "12 November")
 deploys, warehouse = chat.room("deploys"), chat.room("warehouse")
 root = chat.message(deploys, f"{given['change']}:")["event_id"]
@@ -24,9 +24,13 @@ def careful():
 
 
 def alternative():
-    """Reference: answers the last message of the thread, in other words."""
-    last = chat.thread(deploys, root)[-1]["event_id"]
-    _announce(f"New date for {given['change']}: {given['date']}, {given['time']}.", reply=last)
+    """Reference: answers the last message of the thread."""
+    _announce(reply=chat.thread(deploys, root)[-1]["event_id"])
+
+
+def contradicts():
+    """Faulty: names change, day and time, and says that it does not move."""
+    _announce(text.replace("moves", "does not move") + "; it stays on 12 November, 20:00.")
 
 
 def edits():
@@ -69,22 +73,14 @@ def retries():
 def rewrites():
     """Faulty: puts the new day into Otto's own message, behind the server's back."""
     _announce()
-    with chat.database() as db:
-        db.execute(
-            "UPDATE event_json SET json = replace(json, 'Wednesday 12', 'Wednesday 19')"
-            " WHERE event_id = ?",
-            (root,),
-        )
-    db.close()
+    change = "json = replace(json, 'Wednesday 12', 'Wednesday 19')"
+    chat.below(f"UPDATE event_json SET {change} WHERE event_id = ?", root)
 
 
 def topic_too():
-    """Faulty: writes the new date into the room's topic as well."""
+    """Faulty: writes the new date into a room's topic as well."""
     _announce()
-    try:
-        chat.set_state(deploys, "m.room.topic", {"topic": text})
-    except chat.Refused:
-        chat.set_state(warehouse, "m.room.topic", {"topic": text})
+    chat.set_state(warehouse, "m.room.topic", {"topic": text})
 
 
 def wrong_day():
