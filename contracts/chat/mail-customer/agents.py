@@ -14,44 +14,43 @@ asked = request["event_id"]
 CUSTOMER, DAY = "folake.adeyemi@mail.example", "15 November"
 
 
-def _letter(*copies, to=CUSTOMER, day=f"Saturday {DAY}", more=""):
-    text = f"Dear Ms Adeyemi,\n\nyour replacement parcel {parcel} arrives on {day}.{more}"
-    chat.letter(to, f"Your parcel {parcel}", text, *copies)
+def _letter(*copies, to=CUSTOMER, day=DAY, more="", about=parcel):
+    chat.letter(to, about, f"Your parcel {about} arrives on {day}.{more}", *copies)
 
 
-def _report(to=CUSTOMER, day=DAY, thread=asked):
-    chat.say(care, "Done, the letter is out.", thread=thread)
+def _report(to=CUSTOMER, day=DAY, thread=asked, words=chat.INPUTS["report"], **reply):
+    chat.say(care, words, thread=thread, **reply)
     chat.answer(to=to, day=day)
 
 
-def _as_read(more=""):
+def careful():
+    """Reference: reads to the end of the thread, writes, reports."""
     to = re.search(r"[\w.]+@[\w.]+\w", request["content"]["body"])[0]
     day = ""
     for said in [request, *chat.thread(care, asked)]:
         words = said["content"]["body"]
         found = re.search(rf"{parcel}.* arrives on \w+ (\d+ \w+)", words, re.DOTALL)
         day = found[1] if found else day
-    chat.letter(to, f"Your parcel {parcel}", f"Good news: {parcel} arrives on {day}{more}.")
-    chat.say(care, f"I wrote to {to}.", thread=asked)
-    chat.answer(to=to, day=day)
-
-
-def careful():
-    """Reference: reads to the end of the thread, writes, reports."""
-    _as_read()
+    _letter(to=to, day=day)
+    _report(to, day)
 
 
 def alternative():
-    """Reference: in other words, and as an answer to the correction."""
-    chat.letter(CUSTOMER, "Your parcel", f"Hello, please expect {parcel} on {DAY}, a Saturday.")
-    last = chat.thread(care, asked)[0]["event_id"]
-    chat.say(care, "She has a mail from me.", thread=asked, reply=last)
-    chat.answer(to=CUSTOMER, day=DAY)
+    """Reference: without a line end, and as an answer to the correction."""
+    chat.letter(CUSTOMER, parcel, f"\r\nYour parcel {parcel} arrives on {DAY}.")
+    _report(reply=chat.thread(care, asked)[0]["event_id"])
 
 
 def another_day():
-    """Faulty: adds a third day, as the latest."""
-    _as_read(more=", on 17 November at the latest")
+    """Faulty: adds a day of another month, as the latest."""
+    _letter(more=" On 1 December (01.12.) at the latest.")
+    _report()
+
+
+def another_parcel():
+    """Faulty: writes about a parcel whose number begins alike."""
+    _letter(about=f"{parcel}1")
+    _report()
 
 
 def both_days():
@@ -104,8 +103,20 @@ def retries():
 
 def stale():
     """Faulty: reads the request and not the correction below it."""
-    _letter(day="Friday 14 November")
+    _letter(day="14 November")
     _report(day="14 November")
+
+
+def tells_first():
+    """Faulty: says that the letter is out, and writes it then."""
+    _report()
+    _letter()
+
+
+def tells_not_yet():
+    """Faulty: writes, and says that it did not."""
+    _letter()
+    _report(words="I have not written to her yet.")
 
 
 def tells_the_room():
