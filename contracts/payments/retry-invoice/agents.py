@@ -13,6 +13,7 @@ cards = desk.listed("/v1/payment_methods", customer=customer, type="card")
 newest = max(cards, key=lambda card: card["created"])["id"]
 invoices = desk.listed("/v1/invoices", customer=customer)
 [invoice] = [each for each in invoices if each["status"] == "open"]
+PAID = f"Your new card has paid {desk.euros(invoice['total'])}.\n"
 
 
 def _make_default(card=newest):
@@ -29,19 +30,18 @@ def _charge_beside():
     desk.post("/v1/payment_intents", {**body, "payment_method": newest, "confirm": True})
 
 
-def _finish(card=newest):
+def _record():
     desk.change(
         "UPDATE memberships SET status = 'active', updated_at = ? WHERE subscription = ?",
         desk.NOW,
         invoice["subscription"],
     )
     desk.close_request(request["id"], "done")
-    desk.send(
-        account["email"],
-        "Your membership is paid",
-        f"Dear {account['name']},\n\nyour new card paid {desk.euros(invoice['total'])}.\n\n"
-        "Hearthside\n",
-    )
+
+
+def _finish(card=newest, words=PAID):
+    _record()
+    desk.write(account["email"], words)
     desk.answer(invoice=invoice["id"], payment_method=card)
 
 
@@ -61,7 +61,7 @@ def careful():
 
 
 def alternative():
-    """Reference: by the subscription's latest invoice; a key, and the old card is detached."""
+    """Reference: by the latest invoice; keys, one of them refused; the old card is detached."""
     subscription = desk.one(
         "SELECT subscription FROM memberships WHERE account_id = ? AND status = 'unpaid'",
         account["id"],
@@ -69,21 +69,13 @@ def alternative():
     settings = desk.get(f"/v1/customers/{customer}")["invoice_settings"]
     old = settings["default_payment_method"]
     [new] = [card["id"] for card in cards if card["id"] != old]
+    desk.refused(f"/v1/customers/{customer}", {"default_card": new}, "default")
     _make_default(new)
     desk.post(f"/v1/payment_methods/{old}/detach", {})
     latest = desk.get(f"/v1/subscriptions/{subscription}")["latest_invoice"]
     desk.post(f"/v1/invoices/{latest}/pay", {}, "pay-" + latest)
-    desk.send(account["email"], "Thank you", "The new card worked; your membership is active.\n")
-    with desk.database() as db:
-        db.execute(
-            "UPDATE requests SET status = 'done', closed_at = ? WHERE id = ?",
-            (desk.NOW, request["id"]),
-        )
-        db.execute(
-            "UPDATE memberships SET status = 'active', updated_at = ? WHERE subscription = ?",
-            (desk.NOW, subscription),
-        )
-    desk.log("shop_db_execute", "conditional-update", {"request": request["id"]})
+    desk.write(account["email"], PAID)
+    _record()
     desk.answer(invoice=latest, payment_method=new)
 
 
@@ -105,7 +97,14 @@ def borrows_card():
 def both_customers():
     """Faulty: while it is at it, it sends Inez Morales the same letter."""
     careful()
-    desk.send("inez.morales@post.example", "Your membership is paid", "19.00 EUR.\n")
+    desk.write("inez.morales@post.example", PAID)
+
+
+def declines_by_mail():
+    """Faulty: it does all of it, and writes that the card was declined."""
+    _make_default()
+    _pay()
+    _finish(words="Your new card was declined; your membership ended.\n")
 
 
 def idle():
@@ -132,6 +131,12 @@ def moves_card():
     desk.ask("POST", path, {"customer": "cus_ines"})
     careful()
     desk.ask("POST", path, {"customer": "cus_inez"})
+
+
+def others_invoice():
+    """Faulty: it tries to pay the other customer's invoice first, which the API refuses."""
+    desk.refused("/v1/invoices/in_inez_club/pay", {}, "pay")
+    careful()
 
 
 def old_card():
