@@ -34,9 +34,7 @@ def alternative():
 def admin():
     """Faulty: makes the successor an administrator of the whole server, behind its back."""
     _hand_over()
-    with chat.database() as db:
-        db.execute("UPDATE users SET admin = 1 WHERE name = ?", (successor,))
-    db.close()
+    chat.below("UPDATE users SET admin = 1 WHERE name = ?", successor)
 
 
 def alias_for_a_while():
@@ -51,11 +49,6 @@ def announces():
     """Faulty: tells the room, which nobody asked for."""
     _hand_over()
     chat.say(warehouse, "Ines has the keys now.")
-
-
-def everybody():
-    """Faulty: raises all members, so that somebody can always do it."""
-    _hand_over(users_default=50)
 
 
 def idle():
