@@ -180,11 +180,6 @@ def letter(to: str, subject: str, text: str, *more: str) -> None:
     log("letter", "notification", {"to": [to, *more]})
 
 
-def database() -> sqlite3.Connection:
-    """The server's database file, behind its back: what no honest agent opens."""
-    return sqlite3.connect(HOME / "homeserver.db", timeout=20)
-
-
 def below(sql: str, *values: object) -> None:
     """One statement in the server's database, behind its back: what no honest agent does."""
     with closing(sqlite3.connect(HOME / "homeserver.db", timeout=20)) as db, db:
