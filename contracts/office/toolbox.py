@@ -25,6 +25,7 @@ import given
 DANA = "dana@brightwater.example"
 SEEN, ANSWERED, FLAGGED = "\\Seen", "\\Answered", "\\Flagged"
 ME = f"Dana Okafor <{DANA}>"
+TODAY = "Mon, 9 Mar 2026 09:00:00 +0100"
 
 
 class Mailbox:
