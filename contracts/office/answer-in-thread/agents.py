@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as office
 
 QUESTION, TOMAS = "lamps-a3@lindqvist-lighting.example", "tomas@lindqvist-lighting.example"
-WORDS = "Tomas, four on 12 March, please, and two in April.\n\nDana\n"
+WORDS = "12 March: four\nApril: two\n"
 mailbox = office.Mailbox()
 
 
@@ -45,26 +45,30 @@ def careful():
 
 
 def alternative():
-    """Reference: builds the heads itself, keeps first, marks in two steps, sends last."""
+    """Reference: builds the heads itself, of today; keeps first, marks in two steps, sends last."""
     uid, asked = mailbox.find("INBOX", QUESTION)
     letter = office.letter(
         TOMAS,
         "Re: Pendant lamps",
-        "Dear Tomas,\n\nfour now, on the 12th, then two in April.\n",
+        WORDS,
+        Date=office.TODAY,
         In_Reply_To=asked["Message-ID"],
         References=f"{asked['References']} {asked['Message-ID']}",
         Message_ID=make_msgid(domain="brightwater.example"),
     )
     mailbox.keep("Sent", letter)
-    mailbox.flag("INBOX", [uid], office.ANSWERED)
     mailbox.flag("INBOX", [uid], office.SEEN)
+    mailbox.flag("INBOX", [uid], office.ANSWERED)
     office.send(letter)
     _report()
 
 
-def copy_unsent():
-    """Faulty: keeps a copy in Sent of what was never sent."""
-    _keep(_reply())
+def elenas_copy():
+    """Faulty: the copy says that Elena wrote it."""
+    letter = _reply()
+    office.send(letter)
+    letter.replace_header("From", "elena@rossi.example")
+    _keep(letter)
 
 
 def idle():
@@ -91,7 +95,7 @@ def older_mail():
 def other_copy():
     """Faulty: the copy says something else than the letter."""
     office.send(_reply())
-    _keep(_reply(words="Tomas, two on 12 March, please, and four in April.\n"))
+    _keep(_reply(words="12 March: two\nApril: four\n"))
 
 
 def other_thread():
@@ -111,6 +115,11 @@ def sends_draft():
     careful()
     _, draft = mailbox.find("Drafts", "draft-fair@brightwater.example")
     office.send(draft)
+
+
+def swaps():
+    """Faulty: orders two now and four in April."""
+    _send(_reply(words="12 March: two\nApril: four\n"))
 
 
 def tells_elena():
