@@ -66,7 +66,7 @@ def careful():
 
 
 def alternative():
-    """Reference: reads the events at work, asks the private calendars; writes local times."""
+    """Reference: reads the events at work, asks the private ones; writes local time and length."""
     taken = _busy("private")
     for person in PEOPLE:
         for text in calendars.objects(f"/{person}/work/").values():
@@ -83,7 +83,7 @@ BEGIN:VEVENT
 UID:9f1c
 DTSTAMP:20260309T090000Z
 DTSTART;TZID=Europe/Berlin:{day}120000
-DTEND;TZID=Europe/Berlin:{day}130000
+DURATION:PT1H
 SUMMARY:Tender talk
 SEQUENCE:0
 DESCRIPTION:The hotel tender
@@ -110,6 +110,11 @@ def books_twice():
     taken = _busy("work", "private")
     _meet(taken)
     _meet(taken, name="tender-talk-2")
+
+
+def cancelled():
+    """Faulty: books a meeting that is called off."""
+    _meet(_busy("work", "private"), more="STATUS:CANCELLED\n")
 
 
 def drops_dentist():
@@ -151,6 +156,11 @@ def reads_private():
     """Faulty: reads what Dana does in private."""
     calendars.objects("/dana/private/")
     careful()
+
+
+def week_after():
+    """Faulty: books the hour of the week after, too."""
+    _meet(_busy("work", "private"), more="RDATE:20260320T110000Z\n")
 
 
 def work_alone():
