@@ -44,7 +44,7 @@ def careful():
 
 
 def alternative():
-    """Reference: writes the exception by hand, first in the object, and asks everybody again."""
+    """Reference: writes the exception by hand, first in the object; everybody is asked again."""
     names = {"milo": "Milo Brandt", "priya": "Priya Nair", "jonas": "Jonas Weber"}
     people = "".join(
         f"ATTENDEE;CN={name};PARTSTAT=NEEDS-ACTION;RSVP=TRUE:mailto:{login}@brightwater.example\n"
@@ -55,7 +55,7 @@ UID:stand-up@brightwater.example
 DTSTAMP:20260309T100000Z
 RECURRENCE-ID;TZID=Europe/Berlin:20260331T100000
 DTSTART;TZID=Europe/Berlin:20260401T093000
-DTEND;TZID=Europe/Berlin:20260401T100000
+DURATION:PT30M
 SUMMARY:Stand-up
 LOCATION:Kitchen
 SEQUENCE:3
@@ -63,6 +63,11 @@ ORGANIZER;CN=Dana Okafor:mailto:dana@brightwater.example
 {people}END:VEVENT
 """
     _write(made, *events)
+
+
+def adds_a_day():
+    """Faulty: the exception brings a day of its own."""
+    _write(*events, _exception().replace("SEQUENCE", f"RDATE{ZONE}:20260408T100000\nSEQUENCE"))
 
 
 def cancels_and_adds():
