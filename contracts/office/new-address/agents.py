@@ -63,6 +63,12 @@ def alternative():
     _report(cards, events)
 
 
+def counts_far():
+    """Faulty: counts the visit up to 900, so that no later change counts."""
+    careful()
+    _set("/dana/work/rossi-march.ics", LOCATION=f"{PLACE}\nSEQUENCE:900")
+
+
 def fresh_card():
     """Faulty: writes a fresh card, without number and note."""
     _cards()
