@@ -13,6 +13,7 @@ PEOPLE = (
     "tomas@lindqvist-lighting.example",
 )
 NEWS = "The quarterly review is on Thursday, 12 March, at 14:00, in the Spree room.\n\nDana\n"
+MOVED = "New date: 12 March, 14:00"
 calendars, mailbox = office.Calendars(), office.Mailbox()
 
 
@@ -22,9 +23,9 @@ def _move(path=PATH):
     calendars.put(path, text.replace("SEQUENCE:1", "SEQUENCE:2"))
 
 
-def _tell(*people):
+def _tell(*people, subject=MOVED):
     """They all got one letter, and are counted for the answer."""
-    office.send(office.letter(", ".join(people), "Quarterly review moved", NEWS))
+    office.send(office.letter(", ".join(people), subject, NEWS))
     office.answer(told=len(people))
 
 
@@ -40,7 +41,7 @@ def careful():
 
 
 def alternative():
-    """Reference: asks everybody again, writes to each alone, keeps copies, marks the request."""
+    """Reference: asks everybody again, writes to each in the thread, of today, keeps copies."""
     text = calendars.get(PATH)
     for answered in ("ACCEPTED", "TENTATIVE"):
         text = text.replace(f"PARTSTAT={answered}", "PARTSTAT=NEEDS-ACTION")
@@ -49,8 +50,10 @@ def alternative():
         zone = f"{name};TZID=Europe/Berlin"
         text = text.replace(f"{zone}:20260311T{time}", f"{zone}:20260312T{time}")
     calendars.put(PATH, office.set_line(text, "SEQUENCE", "SEQUENCE:3"))
+    heads = {"In_Reply_To": "<move-review@brightwater.example>", "Date": office.TODAY}
     for person in PEOPLE:
-        letter = office.letter(person, "New date", "It is on Thursday 12 March, 14:00 to 15:30.\n")
+        words = "It is on Thursday 12 March, 14:00 to 15:30.\n"
+        letter = office.letter(person, MOVED, words, **heads)
         office.send(letter)
         mailbox.keep("Sent", letter)
     mailbox.flag("INBOX", _request(), f"{office.SEEN} {office.ANSWERED}")
@@ -118,6 +121,12 @@ def retries():
     careful()
     _tell(*PEOPLE)
     office.answer(told=6)
+
+
+def other_news():
+    """Faulty: the meeting is moved, and the letters say a day later still."""
+    _move()
+    _tell(*PEOPLE, subject="New date: 13 March, 14:00")
 
 
 def tells_jonas():
