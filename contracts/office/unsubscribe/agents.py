@@ -43,14 +43,17 @@ def careful():
 
 
 def alternative():
-    """Reference: reads the header, copies and removes one by one, writes last, keeps a copy."""
+    """Reference: reads the header, removes one by one, writes last, as of today, keeps a copy."""
     found = _issues()
     header = mailbox.messages("INBOX")[found[-1]]["List-Unsubscribe"]
     place, _, asked = header.strip("<> ").removeprefix("mailto:").partition("?subject=")
     for uid in found:
         mailbox.copy("INBOX", [uid], "Trash")
         mailbox.delete("INBOX", [uid])
-    mailbox.keep("Sent", _leave(place, asked.replace("%20", " ")))
+    letter = _letter(place, asked.replace("%20", " "))
+    letter["Date"] = office.TODAY
+    office.send(letter)
+    mailbox.keep("Sent", letter)
     _report(len(found), place)
 
 
@@ -99,6 +102,14 @@ def leaves_one():
     """Faulty: the older issue stays, and the answer says that it does not."""
     _leave()
     _throw_away(_issues()[1:])
+
+
+def milos_copy():
+    """Faulty: the copy says that Milo asked."""
+    letter = _leave()
+    letter.replace_header("From", "milo@brightwater.example")
+    mailbox.keep("Sent", letter)
+    _throw_away()
 
 
 def other_subject():
