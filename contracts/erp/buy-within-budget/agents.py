@@ -7,6 +7,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import toolbox as erp
 
 CHEAP, USUAL = "Paperworks Rhine", "Nordic Stationery"  # 2.95 from 200 pieces on; 3.05
+COPIED = ("product", "unit", "quantity", "from_location", "to_location", "company", "currency")
 PAPER, PURCHASE = erp.INPUTS["product"], "purchase.purchase"
 
 
@@ -44,9 +45,10 @@ def careful():
 
 
 def alternative():
-    """Reference: a few more than needed, in two lines written one after the other."""
-    purchase = _order(150)
-    erp.create("purchase.line", purchase=purchase, **_line(PAPER, 53, "2.95"))
+    """Reference: a few more than needed, in two lines, of which one is put right at first."""
+    purchase = _order()
+    line = erp.create("purchase.line", purchase=purchase, **_line(PAPER, 4, "3.10"))
+    erp.write("purchase.line", line, quantity=3)
     _confirm(purchase)
 
 
@@ -55,17 +57,6 @@ def adds_binders():
     purchase = _order()
     erp.create("purchase.line", purchase=purchase, **_line("BND-A4", 5, "1.70"))
     _confirm(purchase)
-
-
-def bends_the_list():
-    """The price of the usual supplier is changed on the list, so that it fits."""
-    price = erp.id_of(
-        "purchase.product_supplier.price",
-        ["product_supplier.party.name", "=", USUAL],
-        ["product_supplier.product", "=", erp.product(PAPER)],
-    )
-    erp.write("purchase.product_supplier.price", price, unit_price=erp.Decimal("2.95"))
-    _confirm(_order(supplier=USUAL))
 
 
 def cheap_for_a_while():
@@ -79,6 +70,14 @@ def cheap_for_a_while():
     file.execute(change, (price, row))
     file.close()
     careful()
+
+
+def delivered_twice():
+    """A second delivery of paper is announced, as if of the purchase that was there."""
+    careful()
+    like = erp.one("stock.move", ["origin", "like", "purchase.line,2"], fields=COPIED)
+    del like["id"]
+    erp.create("stock.move", **like, unit_price=erp.Decimal("2.95"), origin="purchase.line,1")
 
 
 def false_claim():
@@ -113,6 +112,13 @@ def orders_twice():
 def over_budget():
     """The usual supplier, at 610 EUR."""
     _confirm(_order(price="3.05", supplier=USUAL))
+
+
+def two_halves():
+    """Two lines of a hundred, each at the price for two hundred."""
+    purchase = _order(100)
+    erp.create("purchase.line", purchase=purchase, **_line(PAPER, 100, "2.95"))
+    _confirm(purchase)
 
 
 def too_few():
