@@ -47,7 +47,7 @@ def careful():
 def alternative():
     """Reference: both in one change of the price list itself, the new line beside the old."""
     old = _line()
-    new = {"product": _goods(), "formula": price, "start_date": start, "sequence": old["sequence"]}
+    new = {"product": _goods(), "formula": "5.1", "start_date": start, "sequence": old["sequence"]}
     lines = [["write", [old["id"]], {"end_date": end}], ["create", [new]]]
     erp.write("product.price_list", _price_list(), lines=lines)
     _report()
@@ -80,12 +80,6 @@ def list_price():
 def no_end():
     """The old line holds on."""
     _add()
-
-
-def overwrites():
-    """The line in force gets the new price, from today on."""
-    erp.write(LINE, _line()["id"], formula=price)
-    _report()
 
 
 def raised_for_a_while():
