@@ -18,7 +18,7 @@ def _account(code):
     return erp.id_of("account.account", ["code", "=", code])
 
 
-def _entry(text, debit, credit, amount=RENT, later=0):
+def _entry(text, debit, credit, amount=RENT):
     like = _wrong_entry()
     lines = [
         {"account": _account(debit), "debit": erp.Decimal(amount), "credit": erp.Decimal(0)},
@@ -26,9 +26,9 @@ def _entry(text, debit, credit, amount=RENT, later=0):
     ]
     return erp.create(
         MOVE,
-        period=like["period"] + later,
+        period=like["period"],
         journal=like["journal"],
-        date=erp.dt.date(2026, 3 + later, 16),
+        date=erp.dt.date(2026, 3, 16),
         description=text,
         lines=[["create", lines]],
     )
@@ -50,8 +50,8 @@ def _cancel(*, reversal):
     return erp.one(MOVE, ["origin", "=", f"{MOVE},{entry}"], fields=("number",))["number"]
 
 
-def _correct(account=right, later=0):
-    return _post(_entry("Rent March", account, BANK, later=later))
+def _correct(account=right):
+    return _post(_entry("Rent March", account, BANK))
 
 
 def careful():
@@ -60,8 +60,11 @@ def careful():
 
 
 def alternative():
-    """Reference: books the rent right first, then writes the reversal by hand."""
-    erp.answer(correction=_correct(), reversal=_reverse())
+    """Reference: books the rent right first, then reverses by hand, with a line put right."""
+    correction, draft = _correct(), _entry("Reversal", BANK, wrong)
+    line = ["move", "=", draft], ["account.code", "=", wrong]
+    erp.write("account.move.line", erp.id_of("account.move.line", *line), description="Travel")
+    erp.answer(correction=correction, reversal=_post(draft))
 
 
 def edits_entry():
@@ -114,8 +117,3 @@ def wrong_account():
 def wrong_entry():
     """The repair of the van is reversed."""
     erp.answer(reversal=_reverse("655.20"), correction=_correct())
-
-
-def wrong_month():
-    """The correction is of April."""
-    erp.answer(reversal=_reverse(), correction=_correct(later=1))
