@@ -95,12 +95,6 @@ def left_as_draft():
     erp.answer(invoice="INV0002", total_cents=31986)
 
 
-def marks_another():
-    """The other packed shipment is marked as done too."""
-    careful()
-    _ship("3")
-
-
 def wrong_shipment():
     """The shipment to somebody else is marked and invoiced."""
     _ship("3")
