@@ -88,9 +88,3 @@ def swapped():
     """The record that should stay is replaced."""
     _merge(stays, duplicate)
     _report(stays=duplicate, replaced=stays)
-
-
-def wrong_party():
-    """Another party is merged as well, because its name is alike in a list."""
-    _merge()
-    _merge(duplicate - 2)
