@@ -23,6 +23,11 @@ ACCOUNT = "123456789012"
 REGION = "us-east-1"
 
 
+def say(words):
+    """Hands in an answer of words alone."""
+    Path(os.environ["STATEDIFF_ANSWER"]).write_text(words)
+
+
 class Refused(Exception):
     """The server said no; `code` is its own word for why."""
 
