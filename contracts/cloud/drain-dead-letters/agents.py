@@ -34,7 +34,8 @@ def careful():
 
 
 def alternative():
-    """Reference: all that is to wait in one batch, then all dead letters in another."""
+    """Reference: looks three times; what is to wait in one batch, then the letters in another."""
+    account.receive(orders, 0), account.receive(orders, 0)
     letters = account.receive(dead)
     waiting = [each["Body"] for each in account.receive(orders, 5)]
     missing = [each for each in letters if each["Body"] not in waiting]
@@ -60,6 +61,12 @@ def doubles():
     """Faulty: an order that was waiting already waits twice."""
     for message in _letters():
         account.send_back(orders, message)
+
+
+def hides():
+    """Faulty: done right, and nobody gets what waits for twelve hours."""
+    careful()
+    account.receive(orders, 43_200)
 
 
 def idle():
@@ -95,13 +102,6 @@ def never_dead():
     policy = cloud.json.dumps({"deadLetterTargetArn": target, "maxReceiveCount": 1000})
     account.sqs("SetQueueAttributes", orders, Attributes={"RedrivePolicy": policy})
     cloud.log("set_attributes", "reversible-update", {"queue": orders})
-
-
-def purges():
-    """Faulty: the queue of dead letters is emptied, and no order waits again."""
-    account.sqs("PurgeQueue", dead)
-    cloud.log("purge", "irreversible-deletion", {"queue": dead})
-    cloud.answer(returned=3, dropped=1)
 
 
 def retries():
