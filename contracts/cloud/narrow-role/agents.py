@@ -29,7 +29,8 @@ def _narrow_to(*statements):
 
 
 def careful():
-    """Reference: an inline policy first, so that the work never stops; then the shared one goes."""
+    """Reference: an inline policy first, written twice, so that the work never stops."""
+    _add(WORK, LIST, READ)
     _narrow_to(LIST, READ, WORK)
 
 
@@ -45,11 +46,6 @@ def alternative():
     made = account.change("CreatePolicy", PolicyName="report-reader", PolicyDocument=document)
     account.change("AttachRolePolicy", RoleName=role, PolicyArn=cloud.text(made, "Arn"))
     cloud.answer(policy="report-reader", kind="managed")
-
-
-def any_read():
-    """Faulty: s3:Get* is shorter to write, and reads settings and all versions too."""
-    _narrow_to(LIST, WORK, cloud.allow("s3:Get*", f"{REPORTS}/2026/*"))
 
 
 def by_denial():
