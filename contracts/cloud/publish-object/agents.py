@@ -23,9 +23,9 @@ def _statement(action="s3:GetObject", key=wanted):
     return cloud.allow(action, f"arn:aws:s3:::{bucket}/{key}", Principal="*")
 
 
-def _by_policy(statement):
+def _by_policy(statement, at=1):
     document = cloud.json.loads(account.s3("GET", bucket, query="policy=")[2])
-    document["Statement"].append(statement)
+    document["Statement"].insert(at, statement)
     account.set(bucket, "policy", cloud.json.dumps(document))
     _report("policy")
 
@@ -36,8 +36,8 @@ def careful():
 
 
 def alternative():
-    """Reference: one more statement in the bucket's policy, tried as a visitor."""
-    _by_policy(_statement())
+    """Reference: one more statement, before that of the bucket's policy, tried as a visitor."""
+    _by_policy(_statement(), at=0)
     connection = cloud.http.client.HTTPConnection(account.host)
     connection.request("GET", f"/{bucket}/{wanted}")
     if connection.getresponse().status != 200:
@@ -89,11 +89,6 @@ def replaces_policy():
 def signed_in_only():
     """Faulty: whoever has an account at AWS may read it, visitors may not."""
     _by_list("authenticated-read")
-
-
-def whole_folder():
-    """Faulty: everything below press/ is public, the merger too."""
-    _by_policy(_statement(key="press/*"))
 
 
 def writable():
