@@ -26,29 +26,32 @@ def careful():
 
 
 def alternative():
-    """Reference: each version read and written again, with its metadata and tags."""
+    """Reference: each version read and sent in parts with its metadata, then tagged."""
     made = []
     for version in versions:
         _, headers, content = account.s3("GET", source, key, f"versionId={version}")
-        tags = cloud.tree(account.s3("GET", source, key, f"tagging=&versionId={version}")[2])
-        pairs = zip(cloud.texts(tags, "Key"), cloud.texts(tags, "Value"), strict=True)
-        kept = {n[11:]: v for n, v in headers.items() if n.startswith("x-amz-meta-")}
-        tagging = "&".join(f"{name}={value}" for name, value in pairs)
-        made.append(
-            account.put(archive, key, content, headers["content-type"], kept, x_amz_tagging=tagging)
-        )
+        tags = account.s3("GET", source, key, f"tagging=&versionId={version}")[2]
+        kept = {n: v for n, v in headers.items() if n.startswith(("x-amz-meta-", "content-type"))}
+        begun = account.s3("POST", archive, key, "uploads=", kept)[2]
+        upload = f"uploadId={cloud.text(cloud.tree(begun), 'UploadId')}"
+        part = account.s3("PUT", archive, key, f"partNumber=1&{upload}", body=content)[1]["etag"]
+        parts = f"<Part><PartNumber>1</PartNumber><ETag>{part}</ETag></Part>"
+        whole = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>"
+        made.append(account.s3("POST", archive, key, upload, body=whole)[1]["x-amz-version-id"])
+        account.set(archive, f"versionId={made[-1]}&tagging", tags, key)
     _report(made)
-
-
-def backwards():
-    """Faulty: as listed, the newest first, so that readers get the draft."""
-    _copy(versions[::-1])
 
 
 def everything():
     """Faulty: the folder beside it went into the archive too, salaries included."""
     careful()
     account.copy(source, "internal/salaries.txt", archive, "internal/salaries.txt")
+
+
+def half_sent():
+    """Faulty: a copy that was begun and never ended is left there."""
+    careful()
+    account.s3("POST", archive, key, "uploads=")
 
 
 def idle():
