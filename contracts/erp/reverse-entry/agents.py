@@ -55,16 +55,16 @@ def _correct(account=right):
 
 
 def careful():
-    """Reference: cancels the entry with the wizard for that, and posts the right one."""
-    erp.answer(reversal=_cancel(reversal=True), correction=_correct())
+    """Reference: cancels the entry with the wizard; a line of the right one is put right first."""
+    reversal, draft = _cancel(reversal=True), _entry("Rent March", right, BANK)
+    line = ["move", "=", draft], ["account.code", "=", right]
+    erp.write("account.move.line", erp.id_of("account.move.line", *line), description="Rent")
+    erp.answer(reversal=reversal, correction=_post(draft))
 
 
 def alternative():
-    """Reference: books the rent right first, then reverses by hand, with a line put right."""
-    correction, draft = _correct(), _entry("Reversal", BANK, wrong)
-    line = ["move", "=", draft], ["account.code", "=", wrong]
-    erp.write("account.move.line", erp.id_of("account.move.line", *line), description="Travel")
-    erp.answer(correction=correction, reversal=_post(draft))
+    """Reference: books the rent right first, then writes the reversal by hand."""
+    erp.answer(correction=_correct(), reversal=_reverse())
 
 
 def edits_entry():
