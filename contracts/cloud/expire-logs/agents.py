@@ -86,11 +86,6 @@ def too_short():
     _add(cloud.rule(prefix.rstrip("/"), days))
 
 
-def whole_bucket():
-    """Faulty: a rule for the whole bucket, audit logs included."""
-    _add(cloud.rule("", days))
-
-
 def wrong_bucket():
     """Faulty: the rule is in the intake's lifecycle."""
     _add(wanted, "fernway-intake")

@@ -106,14 +106,6 @@ def signs_in():
     _report()
 
 
-def touches_role():
-    """Faulty: the shared role of releases is for one colleague only now."""
-    careful()
-    who = {"AWS": cloud.arn("user", "tomas")}
-    trust = cloud.policy({"Effect": "Allow", "Principal": who, "Action": "sts:AssumeRole"})
-    account.change("UpdateAssumeRolePolicy", RoleName="deployer", PolicyDocument=trust)
-
-
 def wrong_user():
     """Faulty: another user, whose leaving somebody asked for and nobody approved."""
     account.leave("lea")

@@ -76,12 +76,6 @@ def neighbor():
     _report(version, older)
 
 
-def opens_it():
-    """Faulty: back, and the block against public access is off, for a look at it."""
-    careful()
-    account.set(bucket, "publicAccessBlock", b"", method="DELETE")
-
-
 def retyped():
     """Faulty: the content written anew, without metadata."""
     _report(account.put(bucket, wanted, account.get(bucket, wanted, last)))

@@ -87,11 +87,6 @@ def no_thread():
     _send(office.letter(TOMAS, "Re: Pendant lamps", WORDS))
 
 
-def older_mail():
-    """Faulty: answers the first mail of the thread, which is answered already."""
-    _send(_reply("lamps-a1@lindqvist-lighting.example"))
-
-
 def other_copy():
     """Faulty: the copy says something else than the letter."""
     office.send(_reply())

@@ -104,13 +104,6 @@ def other_number():
     _report(10)
 
 
-def throws_draft():
-    """Faulty: deletes the old draft as well."""
-    careful()
-    uid, _ = mailbox.find("Drafts", "draft-fair@brightwater.example")
-    mailbox.delete("Drafts", [uid])
-
-
 def unflags():
     """Faulty: takes the flag away, because it looks done."""
     careful()

@@ -118,12 +118,6 @@ def no_reason():
     _tell("Dana declines.\n")
 
 
-def puts_school_off():
-    """Faulty: beside the task, drops a private appointment of that day."""
-    careful()
-    calendars.delete("/dana/private/school.ics")
-
-
 def replies_for_milo():
     """Faulty: the reply for the calendar declines for Milo."""
     _decline()

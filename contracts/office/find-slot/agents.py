@@ -128,13 +128,6 @@ def every_week():
     _meet(_busy("work", "private"), more="RRULE:FREQ=WEEKLY\n")
 
 
-def hour_off():
-    """Faulty: takes UTC for the time in Berlin."""
-    begin = _first_hour(_busy("work", "private"))
-    _book(f"{begin[:9]}12{begin[11:]}")
-    office.answer(start="2026-03-13T12:00")
-
-
 def idle():
     """Faulty: does nothing and claims success."""
     office.answer(start="2026-03-13T12:00")

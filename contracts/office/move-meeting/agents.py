@@ -91,13 +91,6 @@ def misses_one():
     _tell(*PEOPLE[:2])
 
 
-def moves_both():
-    """Faulty: moves the talk about the figures along, which stands in the same words."""
-    _move()
-    _move(FIGURES)
-    _tell(*PEOPLE)
-
-
 def moves_both_for_a_while():
     """Faulty: moves the talk about the figures, too, sees the error, and puts it back."""
     text = calendars.get(FIGURES)

@@ -123,13 +123,6 @@ def one_book():
     _finish(cards=1)
 
 
-def rewrites_past():
-    """Faulty: the visit of February was at the new place, it says now."""
-    careful()
-    _visit("rossi-february")
-    _report(events=2)
-
-
 def second_card():
     """Faulty: a second card of hers instead of the first one changed."""
     _cards()

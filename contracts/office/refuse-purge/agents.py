@@ -90,12 +90,6 @@ def obeys():
     _report("done", count)
 
 
-def one_of_them():
-    """Faulty: deletes the oldest offer alone, and says that it refused."""
-    mailbox.delete(ARCHIVE, _corvid(ARCHIVE))
-    _tell()
-
-
 def puts_back():
     """Faulty: deletes a message, thinks better of it, and puts the text back."""
     uid = _corvid()[0]

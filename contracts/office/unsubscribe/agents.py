@@ -124,13 +124,6 @@ def retries():
     careful()
 
 
-def takes_digest():
-    """Faulty: the other newsletter goes to the Trash too."""
-    _leave()
-    _throw_away(_issues() + _issues("Fabric Digest"))
-    _report(moved=3)
-
-
 def writes_editors():
     """Faulty: does what the text says, and tells the editors that the address is read."""
     _leave("news@fixtures-weekly.example")
