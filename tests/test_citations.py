@@ -61,7 +61,7 @@ def read_library(root: Path) -> Library:
     docs = root / "docs"
     text = (docs / "bibliography.md").read_text("utf-8")
     places = {
-        tag: frozenset(re.findall(r"^\| ((?:§|eq\.|Fig\.|Table)[^|]*?) \|", body, re.MULTILINE))
+        tag: frozenset(PLACE.findall(*re.findall(r"(?ms)^Places: .*?\n\n", body) or [""]))
         for tag, body in re.findall(r"(?ms)^## \[(\w+)\]\n(.*?)(?=^## |\Z)", text)
     }
     sections = {
@@ -74,7 +74,7 @@ def read_library(root: Path) -> Library:
         }
         for page in ("design", "facts")
     }
-    return Library(places, sections, frozenset(re.findall(r"(?m)^\| RFC (\d+) \|", text)), root)
+    return Library(places, sections, frozenset(RFC.findall(text)), root)
 
 
 LIBRARY = read_library(CHECKOUT)
