@@ -45,11 +45,13 @@ def test_the_trial_of_the_page_has_the_values_shown(
     assert failed.failed == 0, "".join(printed)
 
 
-def test_the_map_names_every_package() -> None:
-    named = re.findall(r"(?m)^\| `statediff\.(\w+)` \| ", PAGE)
-    package = CHECKOUT / "statediff"
-    there = {module.name for module in pkgutil.iter_modules([str(package)])}
-    assert sorted(named) == sorted(there - {"__init__", "__main__", "_version"})
+def test_the_layers_name_every_package_and_the_map_no_other() -> None:
+    there = {module.name for module in pkgutil.iter_modules([str(CHECKOUT / "statediff")])}
+    [layers] = re.findall(r"(?ms)^```text layers\n(.*?)^```$", PAGE)
+    assert set(re.findall(r"\w+", layers)) == there - {"__main__"}
+    named = re.findall(r"(?m)^\| `statediff\.(\w+)` \| ", PAGE[: PAGE.index("## The dist")])
+    assert set(named) <= there
+    assert len(named) > 20
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ README = CHECKOUT / "README.md"
 CLI = CHECKOUT / "docs" / "cli.md"
 PAGES = (
     "access",
-    "architecture",
     "audit",
     "cli",
     "drafting",
