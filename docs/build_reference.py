@@ -237,7 +237,19 @@ def packs() -> str:
                         ", ".join(cases.classes), str(len(cases.references)), str(cases.wrong),
                     )
                 )  # fmt: skip
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *tools()]) + "\n"
+
+
+def tools() -> list[str]:
+    """The tools that each system has for agents; making them connects to nothing."""
+    lines = ["## Tools for agents", "", "Each name begins with that of its source: `db_query`.", ""]
+    lines += table("system", "tools")
+    for system in sorted(OURS):
+        offer = plugins()[system].tools
+        if offer is not None:
+            made = offer.make("", f"{min(offer.schemes)}://name:key@127.0.0.1:9/place")
+            lines.append(row(system, ", ".join(f"`{tool.name[1:]}`" for tool in made)))
+    return lines
 
 
 def served(pack: SandboxPack) -> list[str]:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -72,15 +71,3 @@ def test_every_command_shown_prints_what_is_shown(shown: str, folder: Path) -> N
     printed = [line.rstrip() for line in done.stdout.decode().splitlines()]
     assert done.returncode == 0, done.stderr.decode()
     assert matches(expected, printed), "\n".join([*printed, done.stderr.decode()])
-
-
-def test_the_page_names_every_tool_that_there_is() -> None:
-    text = PAGE.read_text()
-    verbs = {
-        found
-        for folder in (CHECKOUT / "statediff" / "systems", CHECKOUT / "sandboxes")
-        for module in folder.rglob("tools.py")
-        for found in re.findall(r'\btool(?:_name\(source, |\(\s*)"(\w+)"', module.read_text())
-    }
-    assert verbs >= {"query", "execute", "send", "list", "read", "write", "move", "delete"}
-    assert all(f"`{verb}`" in text for verb in verbs)
