@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -89,9 +88,6 @@ def test_the_contracts_are_tidy_and_lint_finds_no_error(path: Path, office: Capt
     assert [str(p) for p in found] == []
 
 
-def test_the_guide_tells_every_run_with_its_verdict() -> None:
-    guide = (FOLDER.parents[1] / "access.md").read_text(encoding="utf-8")
-    told = dict(re.findall(r"^\| `([a-z]+-[a-z]+)` \| ([A-Z]+) \|", guide, re.MULTILINE))
-    assert told == {name: "DIVERGE" if wrong else "MATCH" for name, wrong in RUNS.items()}
+def test_every_run_of_the_examples_is_judged() -> None:
     assert {p.name.split(".")[0] for p in FOLDER.glob("*.answer.json")} == set(RUNS)
     json.loads((FOLDER / "state.json").read_text(encoding="utf-8"))
