@@ -181,10 +181,8 @@ SHOTS: Final = (
     Shot(name="match-desktop-dark", page=_trial("careful"), until="#task"),
     Shot(name="inconclusive-phone-light", page=_trial("unplugged"), most=844),
     Shot(name="picture-desktop-dark", page=_trial("hasty"), of="#graph"),
-    Shot(name="picture-phone-dark", page=_trial("hasty"), of="#graph", most=844),
     Shot(name="answer-desktop-light", page=_trial("plausible"), of="#answer"),
     Shot(name="run-desktop-light", page=_demo),
-    Shot(name="run-phone-dark", page=_demo, most=844),
     Shot(name="sealed-desktop-light", page=lambda s: s.sealed, steps=(_trust,), most=1000),
     Shot(name="public-top-desktop-light", page=lambda s: s.public, steps=(_trust,), most=1000),
     Shot(name="dashboard-desktop-light", page=lambda s: s.board),
@@ -193,8 +191,6 @@ SHOTS: Final = (
     Shot(name="review-blind-desktop-light", trial="plausible", blind=True),
     Shot(name="review-state-desktop-light", trial="plausible", blind=True, of="#state"),
     Shot(name="review-missing-desktop-dark", trial="unplugged"),
-    Shot(name="review-phone-light", trial="hasty", blind=True, most=844),
-    Shot(name="review-label-phone-light", trial="hasty", blind=True, of="#label", most=844),
     Shot(name="review-verdict-phone-dark", trial="hasty", most=844),
 )
 
