@@ -73,7 +73,7 @@ BUDGETS: Final = (
     Budget(
         "pages",
         [CHECKOUT / "docs", *CHECKOUT.glob("*.md")],
-        82_500,
+        60_000,
         60_000,
         files="*.md",
         unit="words",
