@@ -119,7 +119,7 @@ def test_the_demo_and_the_tutorial_run_from_wheels(wheels: dict[str, Path], tmp_
     }, {"summary"}), said  # fmt: skip
     put_programs(folder, PROGRAMS, str(env.bin / "python"))
     consoles = lay_out(folders()[CORE] / "docs" / "tutorial.md", folder)
-    assert len(consoles) >= 6
+    assert len(consoles) >= 5
     for content in consoles:
         check(content, folder, str(folder), own=True)
 
