@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # An environment for each host that pins what statediff pins otherwise, or needs another Python:
 #
-#   hosts/tests/environments/environments.sh [HOST...]     without a name, all that have a page in docs/hosts/
+#   hosts/tests/environments/environments.sh [HOST...]     without a name, all of requirements/hosts/
 #
 # They hold exactly what requirements/hosts/HOST.txt says and this checkout, are in .hosts/HOST of
 # the checkout (or of STATEDIFF_HOSTS), and are kept until that file or pyproject.toml changes.
@@ -29,7 +29,7 @@ find_python() {
 
 # Two at once: most of the time is spent on the index's answers.
 if [ "$#" -ne 1 ]; then
-  [ "$#" -gt 0 ] || set -- $(basename -s .md docs/hosts/*.md | grep -vx index)
+  [ "$#" -gt 0 ] || set -- $(basename -s .txt requirements/hosts/*.txt)
   printf '%s\n' "$@" | xargs -P 2 -n 1 hosts/tests/environments/environments.sh
   exit
 fi
