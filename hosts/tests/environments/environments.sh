@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # An environment for each host that pins what statediff pins otherwise, or needs another Python:
 #
-#   hosts/tests/environments/environments.sh [HOST...]     without a name, all of requirements/hosts/
+#   hosts/tests/environments/environments.sh [HOST...]     without a name, all that run a command of docs/hosts/
 #
 # They hold exactly what requirements/hosts/HOST.txt says and this checkout, are in .hosts/HOST of
 # the checkout (or of STATEDIFF_HOSTS), and are kept until that file or pyproject.toml changes.
@@ -29,7 +29,7 @@ find_python() {
 
 # Two at once: most of the time is spent on the index's answers.
 if [ "$#" -ne 1 ]; then
-  [ "$#" -gt 0 ] || set -- $(basename -s .txt requirements/hosts/*.txt)
+  [ "$#" -gt 0 ] || set -- $(sed -n 's/^```console \([a-z-][a-z-]*\)$/\1/p' docs/hosts/*.md | sort -u)
   printf '%s\n' "$@" | xargs -P 2 -n 1 hosts/tests/environments/environments.sh
   exit
 fi
