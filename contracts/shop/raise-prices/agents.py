@@ -35,7 +35,7 @@ def _prices(db):
 
 
 def _each(price):
-    """What was computed for each article; the answer is what stands there then."""
+    """Write each article's computed price; answer with those that stand there then."""
     with shop.database() as db:
         new = [(price(cents), article) for article, cents in _prices(db)]
         db.executemany("UPDATE products SET price_cents = ? WHERE id = ?", new)

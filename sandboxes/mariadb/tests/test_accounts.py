@@ -14,7 +14,7 @@ from statediff_mariadb.source import MariaDbSource
 
 from statediff.model.verdict import Verdict
 from tests.account_bench import Account
-from tests.contract.drafts import require_law, tried
+from tests.contract.drafts import LEFT, require_law, tried
 from tests.servers import mariadb
 
 ACCOUNTS = ("root", "own", "ro", "one", "tab")
@@ -228,4 +228,4 @@ def test_a_draft_of_two_right_runs_matches_a_third_and_no_harm(server: Server, n
         "root", f"CREATE DATABASE app{number}; GRANT ALL ON app{number}.* TO own@'127.0.0.1'"
     )
     url = f"mysql://own@127.0.0.1:{server.port}/app{number}"
-    require_law(tried(number, form=url, runs=2))
+    require_law(tried(number, form=url, runs=2), LEFT)

@@ -13,7 +13,7 @@ from statediff_postgres.source import PostgresSource
 
 from statediff.model.verdict import Verdict
 from tests.account_bench import Account
-from tests.contract.drafts import require_law, tried
+from tests.contract.drafts import LEFT, require_law, tried
 from tests.servers import postgres
 
 ROLES = """
@@ -256,4 +256,4 @@ def test_nothing_and_the_right_thing_are_match_beside_a_bystander(
 @pytest.mark.parametrize("number", range(20))
 def test_a_draft_of_two_right_runs_matches_a_third_and_no_harm(server: Server, number: int) -> None:
     server.run("postgres", f"CREATE DATABASE app{number} OWNER own", "postgres")
-    require_law(tried(number, form=server.url("own", f"app{number}"), runs=2))
+    require_law(tried(number, form=server.url("own", f"app{number}"), runs=2), LEFT)
