@@ -81,7 +81,7 @@ def test_run_counts_over_all_trials_and_names_each(statediff: Call, tmp_path: Pa
     summary = last["summary"]
     assert (summary["scheduled"], summary["MATCH"], summary["not_run"]) == (2, 2, 0)
     written = json.loads((tmp_path / summary["run"] / "run.json").read_bytes())
-    assert list(written["contracts"]) == ["shop/refund-returned-order@2.0.0"]
+    assert list(written["contracts"]) == ["shop/refund-returned-order@2.1.0"]
 
 
 def test_any_program_is_an_agent(statediff: Call) -> None:

@@ -149,7 +149,7 @@ class Grammar:
         match draw.randrange(6):
             case 0:
                 sides = (self._int(depth - 1), self._int(depth - 1))
-                return f"({draw.choice((' + ', ' - ', ' * ', ' / ')).join(sides)})"
+                return f"({draw.choice((' + ', ' - ', ' * ', ' / ', ' % ')).join(sides)})"
             case 1:
                 return self._over(depth, "int", draw.choice(("sum({of})", "min({of})")))
             case 2:

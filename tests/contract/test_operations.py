@@ -123,6 +123,8 @@ K, E, G = "before.thing[1]", "before.thing[2]", "before.thing[3]"
         (f"1 + {E}.n == 1", UNDEFINED), (f"{G}.n + 1 > 0", ANYTHING), (f"{G}.m + 1 > 0", EITHER),
         (f"1 - {G}.m > 0", EITHER), (f"1 / {G}.m > 0", ANYTHING), (f"{G}.m / 2 > 0", EITHER),
         (f"{G}.m / {G}.m > 0", ANYTHING), (f"{G}.m / 0 > 0", UNDEFINED),
+        ("7 % 2 == 1 and -7 % 2 == 1 and 7 % -2 == -1 and 7.5 % 1 == 0.5", TRUE),
+        ("7 % 0 == 0", UNDEFINED), (f"1 % {G}.m == 0", ANYTHING), (f"{G}.m % 2 == 0", EITHER),
         (f"{G}.m * {G}.n > 0", ANYTHING), (f"{G}.m * {E}.n > 0", UNDEFINED),
         (f"{E}.n * {G}.m > 0", UNDEFINED), (f"{G}.m + before.thing[7].n > 0", UNDEFINED),
         # len, and a number that is not there

@@ -177,7 +177,7 @@ class Draw:
             ]
         if depth > 0:
             one, two = self.number(of, depth - 1), self.number(of, depth - 1)
-            options += [f"({one} {self.pick('+', '-', '*', '/')} {two})"]
+            options += [f"({one} {self.pick('+', '-', '*', '/', '%')} {two})"]
             options += [self.aggregate(depth - 1), self.aggregate(depth - 1)]
         return self.chance.choice(options)
 

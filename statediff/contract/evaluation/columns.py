@@ -415,7 +415,7 @@ class _Segment:
                 return self._columns[name]
             case Const(value=value) | InputOf(value=value):
                 return Operand(value, None, is_literal=True)
-            case Arithmetic(op=op):
+            case Arithmetic(op=op) if op in _EXACT:
                 integers = Operand(_NO_INTEGERS, Kind.INT)
                 sides = [_as(self.value(side), integers) for side in (node.left, node.right)]
                 if all(side.is_literal for side in sides):

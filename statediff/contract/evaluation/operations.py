@@ -13,7 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache, partial
 from itertools import chain, zip_longest
-from operator import eq, ge, gt, le, lt
+from operator import add, eq, ge, gt, le, lt, mod, mul, sub, truediv
 from typing import Any, Final, NamedTuple
 
 from statediff.contract.language.context import (
@@ -50,6 +50,9 @@ _EXACT: Final = (int, str)
 """Kinds that are equal to each other, and in order, as Python has it."""
 _HOLDS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "==": eq, "<": lt, "<=": le, ">": gt, ">=": ge,
+}  # fmt: skip
+_EXACTLY: Final[Mapping[str, Callable[[Fraction, Fraction], Fraction]]] = {
+    "+": add, "-": sub, "*": mul, "/": truediv, "%": mod,
 }  # fmt: skip
 
 
@@ -380,7 +383,7 @@ def _may_lack_parts(node: FieldOf) -> bool:
 
 
 def arithmetic(op: str, left: Result, right: Result) -> Result:
-    """`left op right`, exact."""
+    """`left op right`, exact; a remainder has the sign of its divisor."""
     for side in (left, right):
         if isinstance(side, Undefined):
             return side
@@ -388,14 +391,14 @@ def arithmetic(op: str, left: Result, right: Result) -> Result:
         if not isinstance(side, Unknown) and not finite(side):
             return _difference(op, left, right)
     unknown = [s for s in (left, right) if isinstance(s, Unknown)]
-    if op == "/" and not isinstance(right, Unknown) and exact(right) == 0:
+    divides = op in ("/", "%")
+    if divides and not isinstance(right, Unknown) and exact(right) == 0:
         return Undefined(Reason.DIVISION_BY_ZERO())
     if unknown:
         causes = frozenset(chain.from_iterable(u.causes for u in unknown))
         wide = any(u.maybe_null or u.maybe_undefined for u in unknown)
-        return Unknown(causes, False, wide or (op == "/" and isinstance(right, Unknown)))
-    x, y = exact(left), exact(right)
-    return {"+": x + y, "-": x - y, "*": x * y}[op] if op != "/" else x / y
+        return Unknown(causes, False, wide or (divides and isinstance(right, Unknown)))
+    return _EXACTLY[op](exact(left), exact(right))
 
 
 def _difference(op: str, left: Result, right: Result) -> Result:

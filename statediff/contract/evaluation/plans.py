@@ -197,6 +197,6 @@ def _is_plain(node: Node, variable: str) -> bool:
         case Compare(left=left, right=right):
             return _is_plain(left, variable) and _is_plain(right, variable)
         case Arithmetic(op=op, left=left, right=right):
-            return op != "/" and _is_plain(left, variable) and _is_plain(right, variable)
+            return op not in ("/", "%") and _is_plain(left, variable) and _is_plain(right, variable)
         case _:
             return False

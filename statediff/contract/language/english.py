@@ -294,6 +294,13 @@ def _ending(node: RunOf | Compare) -> str:
 
 def _comparison(node: Compare, own: str) -> str:
     """Two sides and how they compare."""
+    match node:
+        case Compare(
+            op="==", left=Arithmetic(op="%", left=whole, right=Const(value=1)), right=Const(value=0)
+        ):
+            return f"{_term(whole, own)} {'are' if _is_many(whole) else 'is'} whole"
+        case _:
+            pass
     are_times = is_time(node.left.type) or is_time(node.right.type)
     relation = (_RELATIONS_OF_TIMES.get(node.op) if are_times else None) or _RELATIONS[node.op]
     if _is_many(node.left):
@@ -308,6 +315,8 @@ def _term(node: Node, own: str) -> str:
             return _phrase(node, own)
         case Arithmetic(op="-", left=Const(value=0), right=right):
             return f"minus {_phrase(right, own)}"
+        case Arithmetic(op="%", left=left, right=right):
+            return f"the remainder of {_phrase(left, own)} divided by {_phrase(right, own)}"
         case Arithmetic(op=op, left=left, right=right):
             return f"{_phrase(left, own)} {op} {_phrase(right, own)}"
         case _:

@@ -334,6 +334,7 @@ _ARITHMETIC: Final[dict[type[ast.operator], str]] = {
     ast.Sub: "-",
     ast.Mult: "*",
     ast.Div: "/",
+    ast.Mod: "%",
 }
 
 

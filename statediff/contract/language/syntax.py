@@ -252,7 +252,7 @@ class Not(Node):
 
 @dataclass(frozen=True)
 class Arithmetic(Node):
-    """`left op right` with op in + - * /; exact. `+` also joins two texts, or two lists."""
+    """`left op right` with op in + - * / %; exact. `+` also joins two texts, or two lists."""
 
     op: str
     left: Node

@@ -329,6 +329,7 @@ def measures_of(given: Iterable[Result]) -> set[str]:
 
 _EXACT: Final[Mapping[str, Callable[..., Fraction]]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "%": operator.mod,
 }  # fmt: skip
 
 
@@ -337,9 +338,9 @@ def arithmetic(op: str, left: Result, right: Result) -> Result:
     kinds, is_open = measures_of((left, right)), isinstance(right, Some)
     if "" in kinds or len(kinds) > 1 or (kinds - {"number"} and op != "-"):
         return NO_VALUE
-    if op == "/" and not is_open and size_of(right) == 0:
+    if op in "/%" and not is_open and size_of(right) == 0:
         return NO_VALUE
-    may_fail = op == "/" and is_open
+    may_fail = op in "/%" and is_open
     return apply(lambda a, b: _EXACT[op](size_of(a), size_of(b)), (left, right), may_fail=may_fail)
 
 
