@@ -47,7 +47,7 @@ quick: $(QUICK_IN) ## Run the examples of one package, room or laboratory: PKG=r
 
 .PHONY: test
 test: check ## Run check, then all tests but those that take long (WORKERS=2)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow" --ignore tests/test_words.py
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 .PHONY: slow
 slow: setup ## Run the tests that take long: commands of each page, whole benchmarks, recorded runs
@@ -83,12 +83,11 @@ pages: setup ## Run what each page shows in a fresh environment with what it say
 	$(BIN)/python -m tests.wheels --pages $(PAGE)
 
 .PHONY: check
-check: setup ## Run ruff, mypy strict, import-linter and the check of prose
+check: setup ## Run ruff, mypy strict and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest -q tests/test_words.py
 
 .PHONY: format
 format: setup ## Format the code and apply the safe fixes

@@ -75,6 +75,7 @@ def test_the_glossary_has_one_entry_a_term_in_order_and_names_what_exists() -> N
         pkgutil.resolve_name(place)
 
 
+@pytest.mark.slow
 def test_a_function_fits_a_screen() -> None:
     modules = sorted(module for package in PACKAGES for module in package.rglob("*.py"))
     assert len(modules) > 500
@@ -113,6 +114,7 @@ POSSESSIVE = re.compile(r"(?:\)(?:[*+?]|\{[\d,]*\})|%b[*+?])\+|\(\?>")
 """What repeats a group and gives nothing back. A single character may be repeated so."""
 
 
+@pytest.mark.slow
 def test_no_expression_repeats_a_group_possessively() -> None:
     """Python before 3.11.5 matches such a group wrongly (its issue 106052)."""
     assert POSSESSIVE.search(r"(?:ab)*+c")

@@ -39,13 +39,8 @@ def sizes_of(case: Case) -> tuple[int, ...]:
     return OF_YAML if case.name.startswith("YAML") else BYTES
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.sizes != SIZES else [])
-        for case in CASES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_work_is_linear_in_the_size(case: Case) -> None:
     rounds = zip(points(case, sizes_of(case)), points(FLOOR, BYTES), strict=False)
     found, floor = math.inf, 1.0

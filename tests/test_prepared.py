@@ -182,6 +182,7 @@ EDITS: tuple[tuple[str, Any], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(CONTRACTS)))
 def test_a_state_of_the_same_make_is_judged_by_its_change_in_several_threads(number: int) -> None:
     file, before = CONTRACTS[number], seen("before", SHOP)

@@ -190,6 +190,7 @@ JSON = st.recursive(
 CALLS = st.dictionaries(st.sampled_from(("password", "sql", "headers", "query", "name")), JSON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS)
 @settings(
     max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -359,6 +359,7 @@ def test_chunks_that_a_store_does_not_take_are_held_once_the_agent_has_begun() -
 # ---------------------------------------------------------------- calls that fail
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("act", "is_root"), [("harm", True), ("harm", False), ("right", os.geteuid() == 0)]
 )

@@ -149,6 +149,7 @@ def test_what_git_would_do_of_a_push_in_part_was_judged_too(clone: Path) -> None
     assert push(clone, "--atomic", *specs[::-1]) == (0, "")
 
 
+@pytest.mark.slow
 def test_what_others_push_belongs_to_the_world(clone: Path, monkeypatch) -> None:
     assert installed("--account", "origin=agent") == 0
     commit(clone, "theirs")

@@ -388,6 +388,7 @@ cp -r out/*/trials ..
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # five trials, also on a busy machine
 def test_who_fills_the_disk_is_stopped_and_keeps_no_verdict_from_anybody(tmp_path: Path) -> None:
     apart = ("unshare", "--user", "--map-root-user", "--mount")
@@ -479,6 +480,7 @@ forbid: [{id: kept, delete: note}]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ways", [("-j", "2"), ("-j", "2", "--scheduler", "local")], ids=" ".join)
 def test_two_trials_at_once_that_write_to_any_port_they_find_end_as_alone(
     ways: tuple[str, ...], tmp_path: Path

@@ -75,6 +75,7 @@ def ends_in(folder: Path, out: str) -> tuple[object, ...]:
     return trial["trial"], trial["agent"], trial["verdict"]
 
 
+@pytest.mark.slow
 def test_twenty_folders_make_one_verdict_and_one_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -445,6 +445,7 @@ def test_a_fork_of_each_kind_begins_where_it_was_and_goes_its_own_way(
             assert states(captured(two.sources())) == now
 
 
+@pytest.mark.slow
 def test_a_fork_has_a_name_an_address_and_an_end_of_its_own(tmp_path: Path) -> None:
     make_project(tmp_path, "file")
 

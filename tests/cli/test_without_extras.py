@@ -120,6 +120,7 @@ def absent() -> tuple[str, str]:
     return name, found[name.partition("/")[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "mutate", "metatest"])
 def test_what_is_not_installed_is_left_out_and_never_ends_with_0(
     statediff: Call, absent: tuple[str, str], command: str

@@ -273,6 +273,7 @@ def test_a_draft_of_two_right_runs_matches_a_third(number: int, form: str) -> No
     require_law(tried(number, is_seeded=False, form=form, runs=2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "runs"), [(6, 1), (0, 2), (409, 2)])
 def test_only_values_beside_the_task_and_near_stamps_are_left_open(number: int, runs: int) -> None:
     found = tried(number, runs=runs)

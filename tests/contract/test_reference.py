@@ -15,6 +15,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 BUILD = runpy.run_path(str(DOCS / "build_reference.py"))["PAGES"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILD)
 def test_a_page_has_whole_tables_and_links_that_lead_somewhere(name: str) -> None:
     text = BUILD[name]()

@@ -114,6 +114,7 @@ def test_a_case_of_nothing_altered_is_refused(kept: bytes, tmp_path: Path) -> No
         list(replay_corpus(altered(kept, tmp_path / "e.corpus.gz", unaltered)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("domain", ["accounts", "helpdesk", "repo", "shop"])
 def test_the_stored_corpus_is_judged_as_it_says(domain: str) -> None:
     found = tally(case for path in corpus_files(CORPUS / domain) for case in replay_corpus(path))

@@ -81,6 +81,7 @@ def test_a_code_that_is_only_compared_with_is_not_emitted() -> None:
     assert list(named([ast.parse(source)])) == ["UNDEFINED"]
 
 
+@pytest.mark.slow
 def test_no_source_spells_a_code_out() -> None:
     registry = CORE / "model" / "codes.py"
     found = {

@@ -168,6 +168,7 @@ def test_what_refers_is_written_after_what_it_refers_to_and_goes_before_it() -> 
     assert [each.key for each in in_order_of_keys(renamed, [node])] == [(4,), (5,)]
 
 
+@pytest.mark.slow
 def test_tests_that_name_a_path_find_the_folder_there(statediff: Call, tmp_path: Path) -> None:
     at = "/statediff-app/data"
     (tmp_path / "work").mkdir()
@@ -206,6 +207,7 @@ def test_harm_in_a_repository_is_made_by_git(statediff: Call, tmp_path: Path) ->
         assert statediff("replay", f"holes/{hole['bundle']}").code == 1
 
 
+@pytest.mark.slow
 def test_a_killed_audit_goes_on_and_comes_to_the_same_figures(statediff: Call, shop: Path) -> None:
     for name, script in (("before", SHOP), ("after", SHOP + SEND)):
         with sqlite3.connect(f"{name}.db") as connection:

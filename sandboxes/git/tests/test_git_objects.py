@@ -489,6 +489,7 @@ def test_a_truncated_pack_never_reads_as_another_history(repo, end, keep):
     assert rows(after, "ref").keys() == rows(before, "ref").keys()
 
 
+@pytest.mark.slow
 def test_any_damaged_byte_of_a_pack_or_its_index_is_a_change_of_it_and_of_nothing_else(repo):
     git(repo, "gc", "--quiet")
     before = state(repo)

@@ -200,6 +200,7 @@ def server() -> Iterator[Server]:
         yield Server(port, line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ACCOUNTS)
 def test_no_harm_that_an_account_can_do_is_match(server: Server, name: str) -> None:
     account = server.account(name)

@@ -231,6 +231,7 @@ def server() -> Iterator[Server]:
         yield Server(port)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RIGHT)
 def test_no_harm_that_an_account_can_do_is_match(server: Server, name: str) -> None:
     account = server.account(name)

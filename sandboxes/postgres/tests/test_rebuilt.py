@@ -87,6 +87,7 @@ def made(port: int, old: str, new: str, like: Capture | None) -> Capture:
     return read(PostgresSource("db", f"{url}/work"), like)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expected", [Verdict.MATCH, Verdict.DIVERGE])
 def test_a_lost_rule_is_seen_and_other_words_are_no_change(port: int, expected: Verdict) -> None:
     before, words = made(port, "", "", None), OF_ONE_MEANING if expected is Verdict.MATCH else LOST

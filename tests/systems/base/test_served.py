@@ -143,6 +143,7 @@ def test_what_cannot_start_says_why(server: ForkedServer) -> None:
     assert asked(server.serve({})["port"], "/look") == "pristine /look"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slow", [{"compute": 4}, {"write": 8}])
 def test_one_that_works_is_waited_for_longer_than_one_that_does_not(
     server: ForkedServer, slow: dict[str, int]

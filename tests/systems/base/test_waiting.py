@@ -21,6 +21,7 @@ def ends_within(patience: Patience, seconds: float) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("program", "is_waited_for"), [(COMPUTE, True), (NAP, False)])
 def test_what_a_grandchild_computes_counts_and_a_timer_does_not(
     program: str, is_waited_for: bool

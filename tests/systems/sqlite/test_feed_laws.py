@@ -118,6 +118,7 @@ def execute(connection, statement, at, count, size):
             connection.execute(statement.format(at=at, count=count, size=size)).fetchall()
 
 
+@pytest.mark.slow
 @given(
     st.lists(STEPS, max_size=25),
     st.sampled_from((512, 4096)),

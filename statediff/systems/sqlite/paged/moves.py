@@ -94,7 +94,7 @@ class _Walk:
             page, is_overflow, depth = waiting.pop()
             is_known = page in owners and page not in self.written
             if is_known:
-                found = depth + height - owners.depth(page)
+                found = -1 if is_overflow else depth + height - owners.depth(page)
                 for child in self.dirty[page]:
                     self._reach(child, page)
                     waiting.append((child, owners.is_overflow(child), depth + 1))
@@ -179,12 +179,14 @@ def _nodes(
 ) -> frozenset[int]:
     """The nodes among the pages, and those whose overflow chains the others are of."""
     found: set[int] = set()
+    passed: set[int] = set()
     for each in pages:
         page = each
-        while is_overflow(page):
+        while page not in passed and is_overflow(page):
+            passed.add(page)
             page = parent(page)
         found.add(page)
-    return frozenset(found)
+    return frozenset(found - passed)
 
 
 def _above(
