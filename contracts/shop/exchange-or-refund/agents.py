@@ -30,11 +30,10 @@ def _exchange(lines=returned, *, free=True, in_stock=True, said=None):
             order,
         )[0]
         for line in lines:
-            cents = 0 if free else line["unit_cents"]
             db.execute(
                 "INSERT INTO order_lines (order_id, product_id, quantity, unit_cents)"
                 " VALUES (?, ?, ?, ?)",
-                (placed, line["product_id"], line["quantity"], cents),
+                (placed, line["product_id"], line["quantity"], 0 if free else line["unit_cents"]),
             )
         shop.log("replace", "conditional-update", {"order": order, "lines": len(lines)})
         if in_stock:
@@ -109,6 +108,12 @@ def saves_old_rows():
     with shop.database() as db:
         db.executemany("UPDATE products SET price_cents = ?, stock = ? WHERE id = ?", articles)
         shop.log("save_articles", "conditional-update", {"articles": len(articles)})
+
+
+def shares_articles():
+    """Faulty: sends a mug and a half, and half a mug, which are two."""
+    parts = [{"product_id": returned[1]["product_id"], "quantity": many} for many in (1.5, 0.5)]
+    _exchange([returned[0], *parts])
 
 
 def splits_cents():
