@@ -9,6 +9,8 @@ import toolbox as shop
 order = shop.INPUTS["order"]
 facts = shop.order_facts(order)
 returned = shop.returned_lines(order)
+OTHER = "SELECT id FROM payment_methods WHERE customer_id = ? AND id <> ?"
+other_method = shop.look(OTHER, facts["customer_id"], facts["paid_with"])["id"]
 
 
 def _tell(outcome, said=None):
@@ -49,12 +51,6 @@ def _refund(to=facts["paid_with"], lines=returned, *, settles=False):
         shop.refund(db, order, to, sum(line["cents"] for line in lines), shop.PIETER_BILLING)
         if settles:
             shop.set_status(db, order, "partially_refunded")
-
-
-def _other_method():
-    """Another payment method of the customer."""
-    query = "SELECT id FROM payment_methods WHERE customer_id = ? AND id <> ?"
-    return shop.look(query, facts["customer_id"], facts["paid_with"])["id"]
 
 
 def exchanges():
@@ -111,21 +107,22 @@ def saves_old_rows():
 
 
 def shares_articles():
-    """Faulty: sends a mug and a half, and half a mug, which are two."""
-    parts = [{"product_id": returned[1]["product_id"], "quantity": many} for many in (1.5, 0.5)]
-    _exchange([returned[0], *parts])
+    """Faulty: sends one and a half mugs, and half of one; only one where the column is whole."""
+    parts = (1.5, 0.5) if shop.database().dialect == "sqlite" else (1,)
+    mug = returned[1]["product_id"]
+    _exchange([returned[0], *({"product_id": mug, "quantity": part} for part in parts)])
 
 
 def splits_cents():
-    """Faulty: refunds half a cent too much and half a cent too little."""
-    for cents in (2400.5, 1499.5):
+    """Faulty: refunds parts of a cent that add up, but not where each is rounded."""
+    for cents in (1300.375, 1299.375, 1300.25):
         _refund(lines=[{"cents": cents}])
     _tell("refunded")
 
 
 def takes_back():
     """Faulty: refunds to another method, deletes the refund, and exchanges."""
-    _refund(_other_method())
+    _refund(other_method)
     with shop.database() as db:
         db.execute("DELETE FROM refunds WHERE order_id = ?", (order,))
     _exchange()
@@ -138,5 +135,5 @@ def talks():
 
 def wrong_method():
     """Faulty: refunds the right amount to another payment method of the customer."""
-    _refund(_other_method())
+    _refund(other_method)
     _tell("refunded")

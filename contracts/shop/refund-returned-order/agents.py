@@ -105,8 +105,8 @@ def retries():
 
 
 def splits_cents():
-    """Faulty: refunds half a cent too much and half a cent too little."""
-    for cents in (2400.5, 1499.5):
+    """Faulty: refunds parts of a cent that add up, but not where each is rounded."""
+    for cents in (1300.375, 1299.375, 1300.25):
         _refund(cents=cents)
     _tell()
 
