@@ -142,7 +142,6 @@ def test_a_right_run_takes_the_place_and_a_wrong_one_leaves_all(gated, keys: Pat
     assert copies(keys) == []
 
 
-@pytest.mark.slow
 def test_work_that_a_run_leaves_behind_does_not_come_along(gated, keys: Path) -> None:
     assert gated("echo hi > b.txt\n(sleep 3; echo later > a.txt) > /dev/null 2>&1 &") == 0
     left = [each.read_text() for each in (keys / "out" / "a.txt",)]

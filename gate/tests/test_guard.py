@@ -209,7 +209,6 @@ def test_accounts_that_could_pass_for_others_and_contracts_that_do_not_fit_begin
     owner("DO $$ BEGIN ASSERT (SELECT count(*) = 0 FROM pg_replication_slots); END $$")
 
 
-@pytest.mark.slow
 @needs_server
 def test_a_guard_that_is_killed_loses_and_doubles_nothing(url: str, by, call, keys: Path) -> None:
     _, agent = by

@@ -29,10 +29,8 @@ allow:
   - {id: commits, create: git.commit}
   - {id: files, any: git.file, where: it.branch == "topic"}
   - {id: tag, create: git.ref, where: it.kind == "tag"}
-  - id: branch
-    create: git.ref
-    where: it.name == "refs/heads/release"
-    that: any(t.name == "refs/tags/v2" for t in after.git.ref)
+  - {id: branch, create: git.ref, where: it.name == "refs/heads/release",
+     that: any(t.name == "refs/tags/v2" for t in after.git.ref)}
   - {id: its-files, create: git.file, where: it.branch == "release"}
 effects:
   - on: create git.ref
