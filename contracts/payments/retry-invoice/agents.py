@@ -156,3 +156,9 @@ def pays_twice():
     _pay()
     _charge_beside()
     _finish()
+
+
+def tries_card():
+    """Faulty: for a while the other customer's card is the default of this one's invoices."""
+    _make_default(_card_of_inez())
+    careful()
