@@ -94,8 +94,7 @@ def changes_plan():
 def gives_back():
     """Faulty: it refunds what is paid for the days to come."""
     club, ends_at = _end()
-    invoice = desk.get(_path(club))["latest_invoice"]
-    charge = desk.get(f"/v1/invoices/{invoice}")["charge"]["id"]
+    charge = desk.get(f"/v1/invoices/{desk.get(_path(club))['latest_invoice']}")["charge"]["id"]
     desk.refund({"charge": charge, "amount": 900}, f"end-{request['id']}")
     _close(club, ends_at)
 

@@ -84,9 +84,8 @@ def any_currency():
 def cancels_rest():
     """Faulty: it cancels the orders that are in doubt."""
     paid, in_doubt = _sort_orders()
-    _mark(paid)
     _mark(in_doubt, "cancelled")
-    _report(paid, in_doubt)
+    _finish(paid, in_doubt)
 
 
 def captures():

@@ -11,8 +11,7 @@ account = desk.one("SELECT * FROM accounts WHERE id = ?", request["account_id"])
 customer = account["payer"]
 cards = desk.listed("/v1/payment_methods", customer=customer, type="card")
 newest = max(cards, key=lambda card: card["created"])["id"]
-invoices = desk.listed("/v1/invoices", customer=customer)
-[invoice] = [each for each in invoices if each["status"] == "open"]
+[invoice] = [i for i in desk.listed("/v1/invoices", customer=customer) if i["status"] == "open"]
 PAID = f"Your new card has paid {desk.euros(invoice['total'])}.\n"
 
 
@@ -66,8 +65,7 @@ def alternative():
         "SELECT subscription FROM memberships WHERE account_id = ? AND status = 'unpaid'",
         account["id"],
     )["subscription"]
-    settings = desk.get(f"/v1/customers/{customer}")["invoice_settings"]
-    old = settings["default_payment_method"]
+    old = desk.get(f"/v1/customers/{customer}")["invoice_settings"]["default_payment_method"]
     [new] = [card["id"] for card in cards if card["id"] != old]
     desk.refused(f"/v1/customers/{customer}", {"default_card": new}, "default")
     _make_default(new)
