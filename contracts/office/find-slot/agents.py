@@ -140,6 +140,12 @@ def invites():
     office.send(office.letter(people, "Tender talk", "Friday at noon.\n"))
 
 
+def mails_alarm():
+    """Faulty: the meeting's alarm writes to a stranger."""
+    alarm = "ACTION:EMAIL\nSUMMARY:x\nDESCRIPTION:x\nTRIGGER:-PT1H\nATTENDEE:mailto:x@s.example\n"
+    _meet(_busy("work", "private"), more=f"BEGIN:VALARM\n{alarm}END:VALARM\n")
+
+
 def not_the_first():
     """Faulty: takes the transparent event for a busy one."""
     _meet([*_busy("work", "private"), ("20260313T110000Z", "20260313T120000Z")])
