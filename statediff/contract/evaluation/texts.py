@@ -138,7 +138,9 @@ def joins(text: str, at: int) -> bool:
 
 
 def mentions(text: str, name: str) -> bool:
-    """True if the text names it, as it is written and not within a longer word."""
+    """True if the text names it, not within a longer word; any blanks stand for any others."""
+    if not name.isalnum():
+        text, name = " ".join(text.split()), " ".join(name.split())
     at = text.find(name) if name else -1
     while at >= 0:
         end = at + len(name)

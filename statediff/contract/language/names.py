@@ -107,7 +107,7 @@ FUNCTIONS: Final = {
         Function(
             "mentions",
             "text2",
-            "the text names the other one: it is in it as it is written, not in a longer word",
+            "the text names the other one, in whatever lines, as written, not within a longer word",
         ),
         Function("lower", "lower", "the text in lower case, by Unicode's mapping"),
         Function(

@@ -356,7 +356,8 @@ def item_at(whole: Result, index: Result) -> Result:
 
 
 def _mentions(text: str, name: str) -> bool:
-    """The text names it, as it is written and not within a longer word."""
+    """The text names it, not within a longer word, whatever blanks stand between words."""
+    text, name = (" ".join(each.split()) for each in (text, name))
 
     def goes_on(place: int) -> bool:
         return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()

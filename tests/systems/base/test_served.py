@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -167,17 +168,14 @@ def test_one_that_hangs_while_it_is_loaded_is_given_up_and_says_what_it_wrote_la
 def test_what_has_no_length_is_refused(server: ForkedServer) -> None:
     server.start({"base": "pristine"})
     port = server.serve({})["port"]
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    connection.request("POST", "/", iter([b"piece"]), encode_chunked=True)
-    assert connection.getresponse().status == 411
-    connection.close()
-    for length, status in (("99999999999", 413), ("-1", 413), ("1e3", 413), ("²", 413)):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        connection.putrequest("POST", "/")
-        connection.putheader("Content-Length", length.encode("utf-8"))
-        connection.endheaders()
-        assert connection.getresponse().status == status
-        connection.close()
+    lengths = ("99999999999", "-1", "1e3", "²")
+    heads = [("Transfer-Encoding", "chunked", 411), *(("Content-Length", n, 413) for n in lengths)]
+    for name, value, status in heads:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+            connection.putrequest("POST", "/")
+            connection.putheader(name, value.encode("utf-8"))
+            connection.endheaders()
+            assert connection.getresponse().status == status
     assert asked(port, "/look") == "pristine /look"
 
 
