@@ -84,7 +84,8 @@ def _mariadb(folder: Path, options: tuple[str, ...]) -> Iterator[tuple[int, str]
     command = [
         "mariadbd", *user, f"--datadir={data}", f"--port={port}", "--bind-address=127.0.0.1",
         f"--socket={line}", f"--pid-file={folder}/pid", "--skip-log-bin",
-        "--innodb-flush-log-at-trx-commit=0", *options,
+        # A server that starts removes the temporary tables of all in the folder of these.
+        "--innodb-flush-log-at-trx-commit=0", f"--tmpdir={folder}", *options,
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
         server = subprocess.Popen(command, stdout=log, stderr=log)
