@@ -59,7 +59,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 
 # No deadline anywhere: a loaded machine is not a finding. pytest-timeout catches what hangs.
 settings.register_profile(
-    "ci", derandomize=True, deadline=None, max_examples=40, print_blob=True, database=None
+    "ci", derandomize=True, deadline=None, max_examples=60, print_blob=True, database=None
 )
 settings.register_profile(
     "fuzz",
