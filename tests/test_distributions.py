@@ -124,7 +124,6 @@ def test_the_demo_and_the_tutorial_run_from_wheels(wheels: dict[str, Path], tmp_
         check(content, folder, str(folder), own=True)
 
 
-@pytest.mark.slow
 def test_a_wheel_has_its_licence_its_data_and_no_tests(wheels: dict[str, Path]) -> None:
     with zipfile.ZipFile(wheels[CORE]) as archive:
         names = archive.namelist()

@@ -68,7 +68,6 @@ def test_a_module_has_mutants_of_its_functions_bodies_only(loaded) -> None:
     assert texts == {"another text for 'not in'", "another text for 'stale: no news'"}
 
 
-@pytest.mark.slow
 def test_a_mutant_changes_the_loaded_function_in_place(loaded) -> None:
     path, module = loaded
     gate, told = module.Gate(), module.told

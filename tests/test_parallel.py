@@ -198,7 +198,6 @@ def begun_program(folder: Path) -> "subprocess.Popen[bytes]":
     )  # fmt: skip
 
 
-@pytest.mark.slow
 def test_ctrl_c_lets_the_pieces_in_hand_end_and_begins_no_other(tmp_path: Path) -> None:
     program = begun_program(tmp_path)
     await_marks(tmp_path, 2, "begun")
@@ -209,7 +208,6 @@ def test_ctrl_c_lets_the_pieces_in_hand_end_and_begins_no_other(tmp_path: Path) 
     assert marks(tmp_path, "begun") == marks(tmp_path, "ended") == {"0", "1"}
 
 
-@pytest.mark.slow
 def test_processes_of_a_killed_parent_end_when_their_piece_has(tmp_path: Path) -> None:
     program = begun_program(tmp_path)
     await_marks(tmp_path, 2, "begun")

@@ -100,3 +100,13 @@ def test_a_sentence_of_any_page_can_be_read_in_one_go(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_letter_of_the_papers_is_in_a_page_that_does_not_map_them(page: Path) -> None:
     assert page.name in MAPPED or GREEK.findall(_prose(page)) == []
+
+
+def test_the_looks_see_what_they_are_for(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("It was told.\n\n```sh\n$ told\n```\n\nThe `told` clause" + " so" * 30 + ".\n")
+    assert WORDS.findall(_prose(page)) == ["told"]
+    assert [len(text.split()) for text in _sentences(page)][-1] > LONGEST
+    module = tmp_path / "module.py"
+    module.write_text('"""Whoever asks."""\n\nTOLD = "told"  # mended\n')
+    assert [WORDS.findall(text) for _, text in _said(module)] == [["Whoever"], ["mended"]]

@@ -54,7 +54,6 @@ def test_what_a_run_makes_too_slow_to_read_is_unobserved_by_the_run():
     assert not part.state.tables["user"].enumeration.is_complete
 
 
-@pytest.mark.slow
 def test_what_was_as_slow_before_the_run_is_read():
     [part] = read(MANY, MANY).parts
     assert part.state.tables["user"].enumeration.is_complete

@@ -396,7 +396,6 @@ def _completions(
             yield nx.has_path(graph, 1, 2)
 
 
-@pytest.mark.slow
 @settings(max_examples=5 * settings().max_examples)  # 10,000 under `make fuzz`
 @given(st.randoms(use_true_random=False))
 def test_it_agrees_with_every_completion_by_networkx(random: random.Random) -> None:

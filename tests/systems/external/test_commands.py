@@ -12,7 +12,6 @@ from statediff.systems.external import commands
 WORKS = "import time\nt = time.monotonic() + 4\nwhile time.monotonic() < t: sum(range(1000))"
 
 
-@pytest.mark.slow
 def test_a_command_may_take_as_long_as_it_works_and_no_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
