@@ -63,7 +63,6 @@ def test_old_options_still_run_and_name_the_keys(statediff: Call) -> None:
     assert "--base-url, --model: write `url`, `model` into a file" in said.err
 
 
-@pytest.mark.slow
 def test_models_of_one_file_are_agents_of_their_own(statediff: Call, files: Files) -> None:
     files.write("agents.yaml", 'url: "http://127.0.0.1:9/v1"\nmodel: [small, large]\n')
     said = statediff("run", REFUND, "--agent", "agents.yaml", "--json")
