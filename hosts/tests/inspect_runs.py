@@ -200,7 +200,7 @@ def test_a_sandbox_that_cannot_be_proven_begins_no_sample_and_leaves_nothing(
 def test_the_task_of_contracts_has_a_sample_for_each():
     task = contracts("shop/notify-once,shop/refund-returned-order")
     assert [sample.id for sample in task.dataset] == [
-        "shop/notify-once@2.0.0", "shop/refund-returned-order@2.0.0",
+        "shop/notify-once@2.1.0", "shop/refund-returned-order@2.0.0",
     ]  # fmt: skip
     assert "We recall the article HS-314" in task.dataset[0].input
 
